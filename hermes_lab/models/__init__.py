@@ -1,0 +1,1 @@
+"""Model back ends, and the text protocols that they speak."""
