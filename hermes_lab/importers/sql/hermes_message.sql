@@ -1,0 +1,2 @@
+-- One message.
+SELECT * FROM lab_messages WHERE _handle = ?

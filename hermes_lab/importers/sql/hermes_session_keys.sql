@@ -1,0 +1,2 @@
+-- The key of every session, the oldest first.
+SELECT id FROM lab_sessions ORDER BY started_at, id
