@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.resources
 import shutil
 import sys
 from typing import NamedTuple
 
 from hermes_lab.errors import HermesLabError, MissingError
 from hermes_lab.lab import Lab, default_path, open_lab
+from hermes_lab.sql_files import read_sql
 
 _PACKAGES = ("duckdb", "pyarrow", "msgspec", "click", "rich", "rbloom", "google-re2", "uuid-utils")
 _LITTLE_DISK = 1 << 30
@@ -101,8 +101,8 @@ def _readable(lab: Lab) -> Check:
 
 
 def _growth(lab: Lab) -> Check:
-    sql = importlib.resources.files("hermes_lab.log").joinpath("sql", "growth.sql").read_text("utf-8")
-    tasks, median, most, most_task, action, share = lab.log.sql(sql).fetchall()[0]
+    growth = lab.log.sql(read_sql("hermes_lab.log", "growth")).fetchall()
+    tasks, median, most, most_task, action, share = growth[0]
     if not tasks:
         return Check("growth", "ok", "no tasks yet")
     limit = lab.log.settings.growth_per_task

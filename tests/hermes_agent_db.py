@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hermes_lab.importers import hermes_sessions, hermes_state
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.hermes_agent import sessions as hermes_sessions
+from hermes_lab.importers.hermes_agent import state as hermes_state
 
 T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hermes_lab.importers import otlp
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.otlp import traces as otlp
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 BEGIN = 1_790_000_000_000_000_000

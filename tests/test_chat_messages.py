@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lab.importers.chat_history import History
-from hermes_lab.importers.chat_messages import Call, Message, read_message, read_messages
-from hermes_lab.importers.chat_outcomes import failure_columns, pair_results, token_columns, tool_columns
+from hermes_lab.importers.reading.chat_history import History
+from hermes_lab.importers.reading.chat_messages import Call, Message, read_message, read_messages
+from hermes_lab.importers.reading.chat_outcomes import failure_columns, pair_results, token_columns, tool_columns
 
 ARGUMENTS = {"city": "東京"}
 CALL = Message("assistant", "Let me look.", calls=[Call("c1", "weather", ARGUMENTS)], reasoning="It rains?")

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from hermes_lab import payload
 from hermes_lab.errors import ImportFormatError, MissingError
 from hermes_lab.events import Action, Status
-from hermes_lab.importers import hermes_sessions, hermes_state, sharegpt
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.hermes_agent import sessions as hermes_sessions
+from hermes_lab.importers.hermes_agent import sharegpt
+from hermes_lab.importers.hermes_agent import state as hermes_state
 
 SAMPLES = Path(__file__).parent / "samples" / "hermes-sessions"
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from hermes_lab import payload
 from hermes_lab.errors import BusyError, ImportFormatError, MissingError
 from hermes_lab.events import Action, ErrorKind, Status
-from hermes_lab.importers import hermes_state, sqlite_copy
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.hermes_agent import sqlite_copy
+from hermes_lab.importers.hermes_agent import state as hermes_state
 
 UTC = dt.UTC
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_lab.events import Action
-from hermes_lab.importers import openai_chat
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.openai import chat as openai_chat
 
 SAMPLES = Path(__file__).parent / "samples" / "openai-chat"
 TIME = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

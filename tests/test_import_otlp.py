@@ -29,8 +29,8 @@ from otlp_spans import (
 )
 
 from hermes_lab.events import Action
-from hermes_lab.importers import otlp
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.otlp import traces as otlp
 
 SAMPLES = Path(__file__).parent / "samples" / "otlp"
 QUESTION = says("user", "Weather in Paris? 巴黎 🌧")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hermes_lab import payload
 from hermes_lab.events import Action, ErrorKind, Status
-from hermes_lab.importers import sharegpt
 from hermes_lab.importers.base import Draft, SetAside, Source
+from hermes_lab.importers.hermes_agent import sharegpt
 
 SAMPLES = Path(__file__).parent / "samples" / "sharegpt"
 SAVED = dt.datetime(2026, 1, 1, 8, tzinfo=dt.UTC)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lab.events import ErrorKind, Status
-from hermes_lab.importers import common
 from hermes_lab.importers.base import SetAside, Source
-from hermes_lab.importers.lines import JsonLine, first_value, json_lines
+from hermes_lab.importers.reading import common
+from hermes_lab.importers.reading.lines import JsonLine, first_value, json_lines
 
 UTC = dt.UTC
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.importers.hermes_copies import CallMark, Mark
-from hermes_lab.importers.hermes_history import Fate, plan
+from hermes_lab.importers.hermes_agent.copies import CallMark, Mark
+from hermes_lab.importers.hermes_agent.history import Fate, plan
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.importers import json_window
-from hermes_lab.importers.json_stream import Broken, JsonReader, Piece
+from hermes_lab.importers.reading import json_window
+from hermes_lab.importers.reading.json_stream import Broken, JsonReader, Piece
 
 CONTAINERS = frozenset({"groups", "rows"})
 LEAVES = frozenset({"rows"})

@@ -14,7 +14,7 @@ from hermes_lab.importers.base import Importer
 from hermes_lab.importers.driver import ImportSummary, import_with
 from hermes_lab.log import Log
 
-FORMATS = ("hermes_state", "hermes_sessions", "sharegpt", "otlp", "openai_chat")
+FORMATS = ("hermes_agent.state", "hermes_agent.sessions", "hermes_agent.sharegpt", "otlp.traces", "openai.chat")
 """Modules of this package, in the order in which they look at a file: the more telling formats first."""
 
 

@@ -8,7 +8,6 @@ before was not listed at all.
 from __future__ import annotations
 
 import hashlib
-import importlib.resources
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from hermes_lab.errors import CorruptLogError
 from hermes_lab.log import live, spill, tables
 from hermes_lab.log.layout import Layout
 from hermes_lab.log.manifest import Manifest, Segment
+from hermes_lab.sql_files import read_sql
 
 DAMAGED = (
     "A sealed file of this log is lost or damaged: `hermes-lab log verify` says which ones; restore them from a copy."
@@ -134,7 +134,7 @@ class Snapshot:
         everything = list(self.segments.values())
         self.connection.execute(f"create view stored_events as {self._rows(everything)}")
         self.connection.execute(self._events_view("events", everything))
-        self.connection.execute(_read_sql("events_per_task"))
+        self.connection.execute(read_sql(__package__, "events_per_task"))
 
     def _unspill(self, stubs: pa.ChunkedArray) -> pa.Array:
         return pa.array([spill.load(self.layout.spill, stub) for stub in stubs.to_pylist()], pa.string())
@@ -150,7 +150,7 @@ class Snapshot:
 
     def _events_view(self, name: str, segments: list[Segment]) -> str:
         columns = ",\n    ".join(_select_column(c.name) for c in events.columns())
-        return _read_sql("events").format(name=name, columns=columns, rows=f"({self._rows(segments)})")
+        return read_sql(__package__, "events").format(name=name, columns=columns, rows=f"({self._rows(segments)})")
 
     def _rows(self, segments: list[Segment]) -> str:
         """Return the SELECT of these segments' and the live events as they are stored."""
@@ -174,7 +174,3 @@ def _select_column(name: str) -> str:
 
 def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _read_sql(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")

@@ -1,0 +1,1 @@
+"""hermes-agent's logs: its database, its session export and its trajectories."""

@@ -1,0 +1,1 @@
+"""OpenAI chat JSONL: conversations, request and response pairs, batch files."""

@@ -1,0 +1,1 @@
+"""OTLP JSON: spans and log records with GenAI or OpenInference names."""
