@@ -192,7 +192,7 @@ def test_the_log_counts_what_was_appended(tmp_path):
 def test_flush_and_close_write_what_is_held_back(tmp_path):
     lab = counting_lab(tmp_path / "lab")
     query = "select count(*), sum(weight) from events"
-    with lab.log.writer(durability_ms=0) as writer:
+    with lab.log.writer(durability_ms=60_000) as writer:
         for _ in range(2):
             writer.append(event(action=Action.EVALUATED))
         assert lab.log.sql(query).fetchall() == [(0, None)]

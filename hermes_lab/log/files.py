@@ -10,8 +10,9 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hermes_lab.errors import BusyError, MissingError, PermissionDeniedError, WriteError
@@ -49,17 +50,44 @@ def atomic_write(path: Path, data: bytes) -> None:
     Raises:
         OSError: as the system says; no temporary file is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary, fd = create_locked(path.parent, f".{path.name}", ".tmp")
     try:
-        with open(temporary, "wb") as file:
+        with open(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
+
+
+def create_locked(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
+    """Make a new temporary file, locked, and return its path and descriptor; `remove_abandoned` leaves it alone.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
+    while True:
+        path = folder / f"{stem}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        # Between the two calls it looked like a dead process's file, and may have been removed as one.
+        if try_lock(fd) and os.fstat(fd).st_nlink:
+            return path, fd
+        os.close(fd)
+
+
+def remove_abandoned(paths: Iterable[Path]) -> None:
+    """Delete temporary files whose processes died; those that are being written are locked, and stay."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if try_lock(fd):
+                    path.unlink(missing_ok=True)
+            finally:
+                os.close(fd)
 
 
 def fsync_folder(folder: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes_lab.log import files
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -58,5 +60,14 @@ class Layout:
 
     def create(self) -> None:
         """Make the folders that writing needs."""
-        for folder in (self.folder, self.live):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._create(self.live)
+
+    def create_spill(self) -> None:
+        """Make the folder of the spilled payloads."""
+        self._create(self.spill)
+
+    def _create(self, folder: Path) -> None:
+        if not folder.exists():
+            folder.mkdir(exist_ok=True)
+            files.fsync_folder(self.folder)

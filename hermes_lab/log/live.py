@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,11 +24,9 @@ def create(folder: Path) -> tuple[Path, int]:
         OSError: the disk did not take it.
     """
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
-    path = folder / f"{stamp}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
-    unnamed = path.with_suffix(".new")
-    fd = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    unnamed, fd = files.create_locked(folder, stamp, ".new")
+    path = unnamed.with_suffix(".jsonl")
     try:
-        files.try_lock(fd)
         os.rename(unnamed, path)
         files.fsync_folder(folder)
     except OSError:
@@ -64,18 +61,6 @@ def closed_files(folder: Path) -> Iterator[list[Path]]:
     finally:
         for fd in held:
             os.close(fd)
-
-
-def remove_unnamed(folder: Path) -> None:
-    """Delete files that a writer made and died before naming; they hold nothing."""
-    for path in folder.glob("*.new"):
-        with contextlib.suppress(FileNotFoundError):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                if files.try_lock(fd):
-                    path.unlink(missing_ok=True)
-            finally:
-                os.close(fd)
 
 
 def read_from(path: Path, offset: int) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from hermes_lab import events
-from hermes_lab.errors import HermesLabError
+from hermes_lab.errors import BusyError, HermesLabError
 from hermes_lab.log import live, spill, thin
 from hermes_lab.log.layout import Layout
 from hermes_lab.log.redact import Redactor
@@ -41,7 +41,8 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         seal_at: bytes of closed live files at which they are sealed when a writer closes or a query comes.
         seal_files: number of closed live files at which they are sealed likewise.
         memory_limit: memory that a query may take, such as "2GB"; empty for DuckDB's default (80% of the machine's).
-        thin: kind of event -> how many are merged into one, for the kinds that may be.
+        thin: kind of event -> how many are merged into one, for the kinds that may be; held back until the group is
+            full or the writer flushes.
         growth_per_task: events a task above which `doctor` says that the log grows too fast.
     """
 
@@ -55,8 +56,9 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     growth_per_task: Annotated[int, msgspec.Meta(ge=1)] = 500
 
     def __post_init__(self) -> None:
-        """Refuse a thinning policy that names a kind which may not be thinned."""
-        thin.check_policy(self.thin)
+        """Refuse a thinning policy that cannot be kept."""
+        if thin.check_policy(self.thin) and not self.durability_ms:
+            raise ValueError("thin needs a durability_ms above 0: an event that is held back is not on the disk")
 
 
 class Log:
@@ -97,11 +99,13 @@ class Log:
             PermissionDeniedError, WriteError: the folder cannot be written.
             BusyError: a purge is running.
         """
+        delay = self.settings.durability_ms if durability_ms is None else durability_ms
         return Writer(
             self.layout,
             redactor=redactor or Redactor(os.environ),
-            thinner=Thinner(thin.check_policy(self.settings.thin)),
-            durability_ms=self.settings.durability_ms if durability_ms is None else durability_ms,
+            # An event that is held back is not on the disk, which durability 0 promises.
+            thinner=Thinner(thin.check_policy(self.settings.thin) if delay else {}),
+            durability_ms=delay,
             spill_over=self.settings.spill_over,
             rotate_at=self.settings.rotate_at,
             on_closed_file=self._seal_when_due,
@@ -236,6 +240,8 @@ class Log:
                 due = size >= self.settings.seal_at or len(closed) >= self.settings.seal_files
             if due:
                 self.seal(timeout_s=0)
+        except BusyError:
+            logger.debug("somebody else is sealing %s", self.layout.folder)
         except (HermesLabError, OSError) as error:
             logger.warning("the log was not sealed (its events are safe in %s): %s", self.layout.live, error)
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from hermes_lab.errors import ConfigError, CorruptLogError
+from hermes_lab.log import files
 
 FORMAT = 1
 """Version of the manifest's lines; a newer one is refused."""
@@ -129,22 +130,35 @@ class Manifest:
         """Append `entry` durably; the caller holds the maintenance lock.
 
         Raises:
-            OSError: the disk did not take it; the file is as it was.
+            OSError: the disk did not take it. Where `head` is nevertheless the entry's hash, the line is whole and
+                readers see it, but it may not be on the disk: only `sync` can tell.
         """
+        line = _encode(entry) + b"\n"
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            # A tail that a crash cut short is no entry: the next one is written over it.
+            # A tail that a crash or a full disk cut short is no entry: the next one is written over it.
             os.ftruncate(fd, self.offset)
             os.lseek(fd, self.offset, os.SEEK_SET)
-            try:
-                write_all(fd, _encode(entry) + b"\n")
-                os.fsync(fd)
-            except OSError:
-                os.ftruncate(fd, self.offset)
-                raise
+            write_all(fd, line)
+            self._fold(entry)
+            self.offset += len(line)
+            os.fsync(fd)
+            if entry.seq == 1:
+                files.fsync_folder(self.path.parent)
         finally:
             os.close(fd)
-        self.refresh()
+
+    def sync(self) -> None:
+        """Have every entry on the disk.
+
+        Raises:
+            OSError: the disk did not take it.
+        """
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:

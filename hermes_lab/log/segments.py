@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ _MOST_BUFFERED_ROWS = 4 * ROW_GROUP
 _MOST_OPEN = 64  # days written at once; a log imported over years must not run out of file descriptors
 
 
+_TEMPORARY = ("date=*/*.tmp", ".*.tmp", "rejected/.*.tmp", "spill/*/.*.tmp", "live/*.new")
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 _LATEST = dt.datetime.max.replace(tzinfo=dt.UTC)
 
@@ -65,10 +67,12 @@ class _HashingFile:
         return self._file.tell()
 
     def close(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        if self.closed:
+            return
         self.closed = True
+        with self._file:  # closed also where the disk refuses the rest
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
 
 @dataclass
@@ -159,7 +163,13 @@ class Builder:
         path = folder / f"{uuid_utils.uuid7()}.parquet"
         temporary = path.with_suffix(".tmp")
         sink = _HashingFile(temporary)
-        writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", compression_level=1)
+        try:
+            writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", compression_level=1)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                sink.close()
+            temporary.unlink()
+            raise
         return _Open(path=path, temporary=temporary, sink=sink, writer=writer)
 
     def _close(self, day: dt.date) -> None:
@@ -249,7 +259,9 @@ def publish(
         _name_files(layout, builder)
         manifest.append(entry)
     except OSError:
-        _take_back(layout, pending)
+        # Once readers see the entry it has happened, on the disk or not: `recover` makes sure and goes on from there.
+        if manifest.head != entry.hash:
+            _take_back(layout, pending)
         raise
     builder.done.clear()
     _finish(layout, pending)
@@ -299,16 +311,14 @@ def recover(layout: Layout, manifest: Manifest) -> None:
         pending = read_pending(layout)
         # Steps are taken one at a time, so a step that happened is the last entry.
         if manifest.head == pending.hash:
+            manifest.sync()
             _finish(layout, pending)
         else:
             _take_back(layout, pending)
-    live.remove_unnamed(layout.live)
+    files.remove_abandoned(itertools.chain.from_iterable(map(layout.folder.glob, _TEMPORARY)))
     for path in live.names(layout.live):
         if path.name in manifest.consumed:
             path.unlink(missing_ok=True)
-    # Those of the spill and rejected folders can belong to a writer that is at work: a purge, alone, clears them.
-    for path in (*layout.folder.glob("date=*/*.tmp"), *layout.folder.glob(".*.tmp")):
-        path.unlink(missing_ok=True)
     _delete_retired(layout, manifest)
 
 

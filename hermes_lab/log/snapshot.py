@@ -59,6 +59,8 @@ class Reader:
         for path in live.names(self.layout.live):
             part = self.parts.get(path.name, LivePart(0, (), 0))
             try:
+                if path.stat().st_size < part.offset:  # a failed write that was taken back: read it again
+                    part = LivePart(0, (), 0)
                 data = live.read_from(path, part.offset)
             except FileNotFoundError:
                 continue

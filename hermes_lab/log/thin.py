@@ -62,11 +62,15 @@ class Thinner:
         self._held: dict[tuple[object, ...], Event] = {}
         self._counts: dict[tuple[object, ...], int] = {}
 
+    def takes(self, event: Event) -> bool:
+        """Return whether `event` may be merged with others."""
+        return Action(event.action) in self._policy and _mergeable(event)
+
     def add(self, event: Event) -> list[Event]:
         """Return the events to write now: `event` itself, a full group's one, or none yet."""
-        size = self._policy.get(Action(event.action))
-        if size is None or not _mergeable(event):
+        if not self.takes(event):
             return [event]
+        size = self._policy[Action(event.action)]
         hour = event.ts.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
         key = (hour, *(getattr(event, column) for column in _GROUP_BY))
         held = self._held.get(key)

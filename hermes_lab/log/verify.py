@@ -141,7 +141,8 @@ def _check_unlisted(layout: Layout, manifest: Manifest, found: Verification) -> 
     unfinished: set[str] = set()
     if layout.pending.exists():
         try:
-            unfinished = set(read_pending(layout).renamed)
+            pending = read_pending(layout)
+            unfinished = {*pending.renamed, *pending.delete}
             found.notes.append("a crash cut a step short; the next sealing finishes it or takes it back")
         except CorruptLogError as error:
             found.problems.append(Problem("changed", str(layout.pending), str(error)))

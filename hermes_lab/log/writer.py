@@ -140,8 +140,7 @@ class Writer:
             WriteError: the disk did not take it (this event is not in the log), or an earlier commit failed and still
                 fails (the earlier events stay in memory and are tried again at the next call).
         """
-        if os.getpid() != self._pid:
-            raise WriteError("this writer belongs to the parent process: open another one after a fork")
+        self._check_process()
         ready = self._prepare(event)
         with self._lock:
             if self._closed:
@@ -150,11 +149,13 @@ class Writer:
         if failing:
             self.flush()
         with self._lock:
-            lines = [ready] if not Action(event.action).thinnable else self._thin(event)
+            thinned = self._thinner.takes(event)
+            lines = [self._prepare(kept) for kept in self._thinner.add(event)] if thinned else [ready]
             if not lines:
                 return
             ticket = self._buffer_lines(lines)
-            commit_now = not self._delay_s or self._buffered_bytes > _MOST_BUFFERED
+            # A merged event waits its turn: if its commit failed it could not be taken apart again.
+            commit_now = not thinned and (not self._delay_s or self._buffered_bytes > _MOST_BUFFERED)
             if not commit_now and self._flusher is None:
                 self._flusher = threading.Thread(target=self._flush_in_time, name="hermes-lab log", daemon=True)
                 self._flusher.start()
@@ -163,9 +164,8 @@ class Writer:
         try:
             self._commit(ticket)
         except HermesLabError:
-            if not self._delay_s:
-                self._take_back(lines)
-            raise
+            if self._take_back(lines):
+                raise
 
     def flush(self) -> None:
         """Commit everything appended so far; when it returns, all of it is acknowledged.
@@ -173,6 +173,7 @@ class Writer:
         Raises:
             WriteError: the disk did not take it; the events stay in memory, so free some space and call it again.
         """
+        self._check_process()
         with self._lock:
             # Prepared before they leave the thinner: preparing can fail (a spilled payload on a full disk).
             lines = [self._prepare(event) for event in self._thinner.held()]
@@ -188,12 +189,18 @@ class Writer:
         """
         if self._closed or os.getpid() != self._pid:
             return
-        self.flush()
         with self._lock:
-            self._closed = True
+            self._closed = True  # first, so that no append comes between the last commit and the end
             self._wake.notify_all()
         if self._flusher is not None:
             self._flusher.join()
+            self._flusher = None
+        try:
+            self.flush()
+        except HermesLabError:
+            with self._lock:
+                self._closed = False
+            raise
         with self._commit_lock:
             wrote = self._fd is not None
             self._release_file()
@@ -203,6 +210,10 @@ class Writer:
             sealer.join()
         if wrote:
             self._on_closed_file()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise WriteError("this writer belongs to the parent process: open another one after a fork")
 
     def _prepare(self, event: Event) -> bytes:
         """Return the line of `event`, redacted, its long payloads stored beside the log."""
@@ -222,12 +233,9 @@ class Writer:
         for column in events.PAYLOADS:
             text = getattr(event, column)
             if text is not None and len(text) > self._spill_over // len(events.PAYLOADS):
-                self._layout.spill.mkdir(exist_ok=True)
+                self._layout.create_spill()
                 stubs[column] = spill.store(self._layout.spill, text)
         return msgspec.structs.replace(event, **stubs) if stubs else event
-
-    def _thin(self, event: Event) -> list[bytes]:
-        return [self._prepare(kept) for kept in self._thinner.add(event)]
 
     def _buffer_lines(self, lines: list[bytes]) -> int:
         """Add lines to the buffer (the lock is held) and return the number to wait for."""
@@ -238,16 +246,17 @@ class Writer:
         self._appended += len(lines)
         return self._appended
 
-    def _take_back(self, lines: list[bytes]) -> None:
-        """Forget lines whose append failed, if they are still waiting."""
-        with self._lock:
-            for line in lines:
-                for i in range(len(self._buffer) - 1, -1, -1):
-                    if self._buffer[i] is line:
-                        del self._buffer[i]
-                        self._appended -= 1
-                        self._buffered_bytes -= len(line)
-                        break
+    def _take_back(self, lines: list[bytes]) -> bool:
+        """Forget lines whose append failed; False where another thread has had them on the disk meanwhile."""
+        gone = {id(line) for line in lines}
+        with self._commit_lock, self._lock:
+            kept = [line for line in self._buffer if id(line) not in gone]
+            if len(kept) == len(self._buffer):
+                return False
+            self._appended -= len(self._buffer) - len(kept)
+            self._buffered_bytes -= sum(map(len, lines))
+            self._buffer = kept
+            return True
 
     def _commit(self, ticket: int) -> None:
         """Have everything up to `ticket` on the disk; threads that wait here together share one flush."""
@@ -285,14 +294,16 @@ class Writer:
         except OSError:
             # Half a batch may be there. It must not be read as events that were never acknowledged, nor come before
             # the same events written again.
+            # A reader may have seen it, so the file must not grow again: the next batch goes to a new one.
             self._torn = True
             os.ftruncate(self._fd, self._offset)
-            self._torn = False
             raise
         self._offset += len(data)
 
     def _rotate(self) -> None:
         self._release_file()
+        if self._closed:  # `close` seals by itself, and a process that is ending can start no thread
+            return
         self._sealers = [sealer for sealer in self._sealers if sealer.is_alive()]
         if not self._sealers:
             sealer = threading.Thread(target=self._on_closed_file, name="hermes-lab seal")
@@ -312,8 +323,8 @@ class Writer:
                     self._wake.wait()
                 if self._closed:
                     return
-                # Woken early only by `close`, which commits by itself.
-                self._wake.wait(self._delay_s / 2)
+                # Not woken by new events: a flush in between must not make the next batch one of a single event.
+                self._wake.wait_for(lambda: self._closed, self._delay_s / 2)
                 ticket = self._appended
             try:
                 self._commit(ticket)
@@ -323,7 +334,7 @@ class Writer:
 
     def _pause_after_failure(self) -> None:
         with self._lock:
-            self._wake.wait(max(self._delay_s, 0.2))
+            self._wake.wait_for(lambda: self._closed, max(self._delay_s, 0.2))
 
 
 def _guard_stubs(event: Event) -> Event:
