@@ -324,7 +324,10 @@ def _normal(event: Event) -> Event:
             continue
         if not isinstance(text, str):
             raise EventError(f"{_what(event)}: {column} is a {type(text).__name__}: pass payload.dumps(value)")
-        checked = payload.check_json(text, f"{_what(event)}: {column}")
+        try:
+            checked = payload.check_json(text)
+        except EventError as error:
+            raise EventError(f"{_what(event)}: {column} {error}") from None
         if checked is not text:
             changed[column] = checked
     return msgspec.structs.replace(event, **changed) if changed else event

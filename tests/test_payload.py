@@ -62,7 +62,7 @@ nested_texts = st.recursive(st.one_of(texts, st.integers()), lambda s: st.lists(
 
 def keeps_its_meaning(value):
     text = json.dumps(value)  # every lone surrogate is an escape here
-    stored = payload.store_text(payload.check_json(text, "output"))
+    stored = payload.store_text(payload.check_json(text))
     json.dumps(json.loads(stored), ensure_ascii=False).encode()  # no lone surrogate left: DuckDB would fail over it
     assert json.loads(payload.restore_text(stored)) == json.loads(text)
 
@@ -83,13 +83,13 @@ def test_escaped_lone_surrogates_of_others_keep_their_meaning(value):
 
 def test_check_json_returns_the_very_text_where_nothing_needs_a_change():
     text = '{"a": "密钥", "b": 1e400, "c": [ ]}'
-    assert payload.check_json(text, "x") is text
+    assert payload.check_json(text) is text
 
 
 @pytest.mark.parametrize("text", ["", "{", "nul", "{'a':1}", '{"a":NaN}', "[1,]", '"\x01"', "1 2", "\ufeff1"])
-def test_check_json_refuses_what_is_no_json_and_says_where(text):
-    with pytest.raises(EventError, match=r"^event x: output is not JSON"):
-        payload.check_json(text, "event x: output")
+def test_check_json_refuses_what_is_no_json(text):
+    with pytest.raises(EventError, match="is not JSON"):
+        payload.check_json(text)
 
 
 def test_tuples_become_lists_and_enums_of_text_their_text():

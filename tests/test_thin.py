@@ -200,6 +200,7 @@ def test_flush_and_close_write_what_is_held_back(tmp_path):
         assert lab.log.sql(query).fetchall() == [(1, 2.0)]
         for _ in range(4):
             writer.append(event(action=Action.EVALUATED))
+        writer.flush()
         assert lab.log.sql(query).fetchall() == [(2, 6.0)]
         writer.append(event(action=Action.EVALUATED, name="密"))
     assert lab.log.sql(query).fetchall() == [(3, 7.0)]
@@ -267,3 +268,10 @@ def test_a_good_policy_is_taken():
         Action.CANARY_OBSERVED: 50,
     }
     assert thin.check_policy({}) == {}
+
+
+def test_at_durability_0_nothing_is_held_back(tmp_path):
+    lab = counting_lab(tmp_path / "lab")
+    with lab.log.writer(durability_ms=0) as writer:
+        writer.append(event(action=Action.EVALUATED))
+        assert lab.log.sql("select count(*), sum(weight) from events").fetchall() == [(1, 1.0)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +19,7 @@ from hermes_lab.log import files, live, segments, tables
 from hermes_lab.log.layout import Layout
 from hermes_lab.log.manifest import Manifest, Sealed, Segment
 
-_CHUNK = 16 << 20  # bytes of a live file that are read at a time
+_CHUNK = 8 << 20  # bytes of a live file that are read at a time
 _BATCH_ROWS = 65_536
 SMALL_ROWS = segments.SEGMENT_ROWS // 4
 """Segments below this size are merged."""
@@ -80,47 +81,53 @@ def seal(layout: Layout, *, timeout_s: float = 30.0) -> Maintained:
     )
 
 
-class _Chunk(NamedTuple):
-    """Events of a part of a live file, what of it was none, and how many bytes at its end are no whole line."""
-
-    table: pa.Table
-    rejected: list[tables.Rejected]
-    torn_bytes: int
-
-
 def _take_in(layout: Layout, path: Path, builder: segments.Builder) -> Sealed:
-    rows = torn = 0
+    rows = lines = whole = 0
     rejected: list[tables.Rejected] = []
-    for chunk in _ahead(_chunks(path)):
-        builder.add(chunk.table)
-        rows += chunk.table.num_rows
-        rejected.extend(chunk.rejected)
-        torn = chunk.torn_bytes
+    with open(path, "rb") as file:
+        for part in _read_ahead(_whole_lines(file)):
+            builder.add(part.table)
+            rows += part.table.num_rows
+            rejected.extend(r._replace(line=r.line + lines) for r in part.rejected)
+            lines += part.lines
+            whole += part.bytes
     if rejected:
         _keep_rejected(layout, path, rejected)
-    return Sealed(file=path.name, bytes=path.stat().st_size, rows=rows, torn_bytes=torn, rejected=len(rejected))
+    size = path.stat().st_size
+    return Sealed(file=path.name, bytes=size, rows=rows, torn_bytes=size - whole, rejected=len(rejected))
 
 
-def _chunks(path: Path) -> Iterator[_Chunk]:
-    lines = 0
+class _Part(NamedTuple):
+    table: pa.Table
+    rejected: list[tables.Rejected]
+    lines: int
+    bytes: int
+
+
+def _read_ahead(parts: Iterator[bytes]) -> Iterator[_Part]:
+    """Yield the events of each part in order, while threads read the next ones: most of that needs no Python."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        coming: collections.deque[concurrent.futures.Future[_Part]] = collections.deque()
+        for part in parts:
+            coming.append(pool.submit(_read_part, part))
+            if len(coming) > 2:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+
+
+def _read_part(data: bytes) -> _Part:
+    table, rejected = tables.from_lines(data)
+    return _Part(table, rejected, data.count(b"\n"), len(data))
+
+
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
     rest = b""
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            data = rest + chunk
-            end = data.rfind(b"\n") + 1
-            rest = data[end:]
-            table, bad = tables.from_lines(data[:end])
-            yield _Chunk(table, [r._replace(line=r.line + lines) for r in bad], len(rest))
-            lines += data.count(b"\n", 0, end)
-
-
-def _ahead(chunks: Iterator[_Chunk]) -> Iterator[_Chunk]:
-    """Yield the chunks, reading each in a second thread while the one before is being written."""
-    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
-        coming = pool.submit(next, chunks, None)
-        while (chunk := coming.result()) is not None:
-            coming = pool.submit(next, chunks, None)
-            yield chunk
+    while chunk := file.read(_CHUNK):
+        data = rest + chunk
+        end = data.rfind(b"\n") + 1
+        rest = data[end:]
+        yield data[:end]
 
 
 def _keep_rejected(layout: Layout, path: Path, rejected: list[tables.Rejected]) -> None:

@@ -39,7 +39,7 @@ SEGMENT_ROWS = 2_000_000
 RETIRED_FOR = dt.timedelta(hours=1)
 """How long a replaced file stays, for queries that began before it was replaced."""
 
-_MOST_BUFFERED_ROWS = 4 * ROW_GROUP
+_MOST_BUFFERED = 128 << 20  # bytes
 _MOST_OPEN = 64  # days written at once; a log imported over years must not run out of file descriptors
 
 
@@ -102,6 +102,7 @@ class Builder:
         self._segment_rows = segment_rows
         self._waiting: dict[dt.date, list[pa.Table]] = {}
         self._waiting_rows: dict[dt.date, int] = {}
+        self._waiting_bytes: dict[dt.date, int] = {}
         self._open: dict[dt.date, _Open] = {}
         self.done: list[tuple[Path, Segment]] = []
         """Temporary file and segment of each finished file."""
@@ -130,10 +131,11 @@ class Builder:
         for day, rows in _by_day(table):
             self._waiting.setdefault(day, []).append(rows)
             self._waiting_rows[day] = self._waiting_rows.get(day, 0) + rows.num_rows
+            self._waiting_bytes[day] = self._waiting_bytes.get(day, 0) + rows.nbytes
             if self._waiting_rows[day] >= ROW_GROUP:
                 self._write(day)
-        while sum(self._waiting_rows.values()) > _MOST_BUFFERED_ROWS:
-            self._write(max(self._waiting_rows, key=self._waiting_rows.__getitem__))
+        while sum(self._waiting_bytes.values()) > _MOST_BUFFERED:
+            self._write(max(self._waiting_bytes, key=self._waiting_bytes.__getitem__))
 
     def finish(self) -> list[Segment]:
         """Close every file and return the segments."""
@@ -145,7 +147,7 @@ class Builder:
 
     def _write(self, day: dt.date) -> None:
         table = pa.concat_tables(self._waiting.pop(day))
-        del self._waiting_rows[day]
+        del self._waiting_rows[day], self._waiting_bytes[day]
         if day not in self._open:
             if len(self._open) >= _MOST_OPEN:
                 self._close(next(iter(self._open)))

@@ -1,7 +1,9 @@
 """Events as Arrow tables: the schema, and JSON lines read in bulk with bad lines named instead of dropped.
 
-Lines are read by msgspec with the very type that wrote them, and not by Arrow's or DuckDB's JSON readers: these
-accept what is no event (an unknown action, a naive time), add rows of nulls, or crash on a line `null`.
+Every line is first decoded by msgspec with the very type that wrote it. Arrow's and DuckDB's JSON readers alone will
+not do: they accept what is no event (an unknown action, a naive time), add rows of nulls, or crash on a line `null`.
+Lines that are known to be events may then go through Arrow's reader, which turns many of them into columns on several
+cores; the few that it refuses (a key twice, nanoseconds) are turned into columns here.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 
 from hermes_lab import events
 from hermes_lab.errors import ConfigError, EventError
@@ -28,6 +31,10 @@ _ARROW_TYPES = {
 
 SCHEMA = pa.schema([(c.name, _ARROW_TYPES[c.sql_type]) for c in events.columns()])
 """The columns of the log as an Arrow schema."""
+
+_PARSE = pyarrow.json.ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="ignore")
+_READ = pyarrow.json.ReadOptions(block_size=1 << 20, use_threads=False)
+_MANY = 1 << 20  # bytes from which Arrow's reader is worth its start
 
 _decode_lines = msgspec.json.Decoder(Event).decode_lines
 _values = operator.attrgetter(*SCHEMA.names)
@@ -53,23 +60,36 @@ def from_lines(data: bytes) -> tuple[pa.Table, list[Rejected]]:
         found = []
     # Fewer or more events than lines: a blank line, two events on one, or one on two. They are looked at one by one.
     if len(found) == data.count(b"\n"):
-        table = _to_table(found)
+        table = _to_table(found, data)
         if pc.all(pc.match_substring_regex(table["event_id"], events.ID_PATTERN)).as_py() is not False:
             return table, []
     found, rejected = _separate(data)
     return _to_table(found), rejected
 
 
-def _to_table(found: list[Event]) -> pa.Table:
+def _to_table(found: list[Event], data: bytes = b"") -> pa.Table:
+    """Return `found` as a table; `data` are their lines, where each event is a line."""
     newest = max((event.schema_version for event in found), default=0)
     if newest > events.SCHEMA_VERSION:
         raise _newer(newest)
     if not found:
         return SCHEMA.empty_table()
+    if len(data) >= _MANY:
+        try:
+            table = pyarrow.json.read_json(pa.BufferReader(data), read_options=_READ, parse_options=_PARSE)
+        except pa.ArrowInvalid:  # also where a line is longer than a block
+            table = None
+        if table is not None and table.num_rows == len(found) and not _lacks_defaults(table):
+            return table
     columns = zip(*map(_values, found), strict=True)
     return pa.table(
         [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
     )
+
+
+def _lacks_defaults(table: pa.Table) -> bool:
+    """Return whether Arrow left a null where `Event` fills in what an older schema lacks."""
+    return any(table[name].null_count for name in ("weight", "schema_version"))
 
 
 def _separate(data: bytes) -> tuple[list[Event], list[Rejected]]:

@@ -64,7 +64,7 @@ class Thinner:
 
     def takes(self, event: Event) -> bool:
         """Return whether `event` may be merged with others."""
-        return Action(event.action) in self._policy and _mergeable(event)
+        return bool(self._policy) and Action(event.action) in self._policy and _mergeable(event)
 
     def add(self, event: Event) -> list[Event]:
         """Return the events to write now: `event` itself, a full group's one, or none yet."""

@@ -30,7 +30,7 @@ ROUNDS = 5
 def columns(i: int) -> dict[str, Any]:
     """Return the columns of one event of about 500 bytes, as an agent's tool call has them."""
     return {
-        "run_id": "run-2026-11-30-a",
+        "run_id": "run-7",
         "episode_id": f"episode-{i // 10}",
         "task_id": f"task-{i // 10}",
         "task_type": "orders",
@@ -38,10 +38,8 @@ def columns(i: int) -> dict[str, Any]:
         "name": "orders.find",
         "input": {"query": f"order {i} of Wang Fang", "limit": 3},
         "output": {"rows": [{"id": i, "status": "shipped", "to": "12 Long Road"}]},
-        "observation": "1 row: shipped on the 12th",
         "status": Status.OK,
         "latency_ms": 12.25,
-        "config_version": "v1.0",
         "channel": "notebook",
         "request_hash": f"{i:032x}",
     }

@@ -59,15 +59,13 @@ def _template(action: Action, name: str) -> tuple[str, str]:
     event = Event(
         event_id=new_id(),
         ts=dt.datetime.now(dt.UTC),
-        run_id="run-2026-11-30-a",
+        run_id="run-7",
         task_type="orders",
         action=action,
         name=name,
         input=payload.dumps({"query": "order 424242 of Wang Fang", "limit": 3}),
-        output=payload.dumps({"rows": [{"status": "shipped", "to": "12 Long Road, second door"}]}),
-        observation="1 row: shipped on the 12th",
+        output=payload.dumps({"rows": [{"status": "shipped", "to": "12 Long Road"}]}),
         status=Status.OK,
-        config_version="v1.0",
         channel="notebook",
     )
     text = events.encode(event).decode()
