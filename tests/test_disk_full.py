@@ -23,7 +23,7 @@ from hermes_lab.errors import HermesLabError, WriteError
 from hermes_lab.events import Event
 from hermes_lab.log import Log, Writer
 
-SIZE = 1 << 20
+SIZE = "32m"
 LATE = 1_000_000
 """A durability, in ms, at which nothing is committed but by `flush`, `close` or a full buffer."""
 
