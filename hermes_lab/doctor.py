@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hermes_lab.errors import HermesLabError, MissingError
 from hermes_lab.lab import Lab, default_path, open_lab
+from hermes_lab.log import query
 from hermes_lab.sql_files import read_sql
 
 _PACKAGES = ("duckdb", "pyarrow", "msgspec", "click", "rich", "rbloom", "google-re2", "uuid-utils")
@@ -37,10 +38,11 @@ def examine(lab_path: str | None = None) -> list[Check]:
         return [*checks, Check("lab", "trouble", str(error), "mend what it says, or name another lab with --lab")]
     checks.append(Check("lab", "ok", str(folder)))
     checks.append(_disk(lab))
-    try:
-        checks.extend((_sealing(lab), _readable(lab), _growth(lab)))
-    except HermesLabError as error:
-        checks.append(Check("log", "trouble", str(error), "`hermes-lab log verify` says which files are affected"))
+    for name, check in (("log", _sealing), ("lines", _readable), ("growth", _growth)):
+        try:
+            checks.append(check(lab))
+        except HermesLabError as error:
+            checks.append(Check(name, "trouble", str(error), "`hermes-lab log verify` says which files are affected"))
     return checks
 
 
@@ -101,8 +103,8 @@ def _readable(lab: Lab) -> Check:
 
 
 def _growth(lab: Lab) -> Check:
-    growth = lab.log.sql(read_sql("hermes_lab.log", "growth")).fetchall()
-    tasks, median, most, most_task, action, share = growth[0]
+    _, growth = query.rows(lab.log.snapshot(), read_sql("hermes_lab.log", "growth"))
+    tasks, median, most, most_task, action, share = next(growth)
     if not tasks:
         return Check("growth", "ok", "no tasks yet")
     limit = lab.log.settings.growth_per_task

@@ -6,7 +6,7 @@ import os
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         log: see `LogSettings`.
     """
 
-    format: int
+    format: Annotated[int, msgspec.Meta(ge=1)]
     log: LogSettings = LogSettings()
 
 
@@ -88,6 +88,8 @@ class Lab:
         target = Path(destination).expanduser().absolute()
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise WriteError(f"{target} is not an empty folder: export to a new one")
+        if target.is_relative_to(self.path):
+            raise WriteError(f"{target} lies within the lab itself: export to a folder outside {self.path}")
         was_there = target.exists()
         try:
             done = export.export(self.log.snapshot(), where, params, Layout(target / "events"))
@@ -142,8 +144,8 @@ def _read_settings(path: Path) -> Settings:
     with files.disk_errors(f"reading {path}"):
         text = path.read_bytes()
     try:
-        values = tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(text.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     version = values.get("format")
     if isinstance(version, int) and version > FORMAT:

@@ -70,7 +70,7 @@ def test_a_lost_segment_is_found(lab: Lab) -> None:
     record_tasks(lab, tasks=1, events=1)
     lab.log.seal()
     next(lab.log.layout.folder.glob("date=*/*.parquet")).unlink()
-    assert states(open_lab(lab.path))["log"] == "trouble"
+    assert states(open_lab(lab.path))["growth"] == "trouble"
 
 
 def test_a_broken_lab_toml_is_found(lab: Lab) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
 
 import click
 
-from hermes_lab.cli import doctor, log, record
+from hermes_lab.cli import doctor, log, record, show
 from hermes_lab.errors import HermesLabError
+
+NEWLINE = "\n"
 
 _EPILOG = """
 \b
 Example:
   hermes-lab import ~/.hermes
-  hermes-lab sql "select action, name, count(*) from events group by 1, 2"
+  hermes-lab sql "select action, name, sum(weight) from events group by 1, 2"
 
 \b
 Exit codes: 0 fine; 1 a check found a problem (verify, doctor); 2-5 belong to
@@ -42,6 +45,10 @@ for command in (record.import_, record.sql, log.log, doctor.doctor):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; the entry point `hermes-lab`."""
+    # A terminal that cannot show a character gets its code, not a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(_run(arguments))
 
 
@@ -50,6 +57,8 @@ def _run(arguments: list[str] | None) -> int:
         result: Any = cli.main(arguments, prog_name="hermes-lab", standalone_mode=False)
     except click.UsageError as error:
         error.show()
+        if "--lab" in error.message:
+            click.echo("Put --lab before the command: hermes-lab --lab DIR sql ...", err=True)
         return 64
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped; what was recorded so far is kept", err=True)
@@ -58,10 +67,16 @@ def _run(arguments: list[str] | None) -> int:
         error.show()
         return error.exit_code
     except HermesLabError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {show.visible(str(error), keep=NEWLINE)}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader (head, less) has had enough. Python would complain once more when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        from hermes_lab.log import files
+
+        found = files.explain(error, "this command")
+        click.echo(f"error: {show.visible(str(found), keep=NEWLINE)}", err=True)
+        return found.exit_code
     return result if isinstance(result, int) else 0

@@ -21,11 +21,11 @@ def _open(lab_path: str | None) -> Any:
     return open_lab(lab_path, create=False)
 
 
-def _report(values: dict[str, Any], as_json: bool) -> None:
+def _say(done: Any, as_json: bool, sentence: str) -> None:
     if as_json:
-        show.print_json(values)
+        show.print_json(done._asdict())
     else:
-        show.print_table(["what", "value"], [(name.replace("_", " "), value) for name, value in values.items()])
+        click.echo(sentence)
 
 
 @log.command(epilog="Example: hermes-lab log status --json")
@@ -33,7 +33,13 @@ def _report(values: dict[str, Any], as_json: bool) -> None:
 @click.pass_obj
 def status(lab_path: str | None, as_json: bool) -> None:
     """Say how much is in the log and in what state."""
-    _report(_open(lab_path).log.status(), as_json)
+    values = _open(lab_path).log.status()
+    if as_json:
+        show.print_json(values)
+        return
+    for name, value in values.items():
+        text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        click.echo(f"{name.replace('_', ' '):15} {text}".rstrip())
 
 
 @log.command(epilog="Example: hermes-lab log verify --expect 3f9a... (the head of an earlier check)")
@@ -69,7 +75,8 @@ def seal(lab_path: str | None, as_json: bool) -> None:
 
     It happens by itself when enough has gathered.
     """
-    _report(_open(lab_path).log.seal()._asdict(), as_json)
+    done = _open(lab_path).log.seal()
+    _say(done, as_json, f"sealed {done.rows:,} events into {done.added:,} files" if done.added else "nothing to seal")
 
 
 @log.command(epilog="Example: hermes-lab log compact")
@@ -77,7 +84,9 @@ def seal(lab_path: str | None, as_json: bool) -> None:
 @click.pass_obj
 def compact(lab_path: str | None, as_json: bool) -> None:
     """Merge small Parquet files into large ones."""
-    _report(_open(lab_path).log.compact()._asdict(), as_json)
+    done = _open(lab_path).log.compact()
+    merged = f"merged {done.removed:,} files with {done.rows:,} events into {done.added:,}"
+    _say(done, as_json, merged if done.removed else "nothing to merge: no day has two small files")
 
 
 @log.command(epilog='Example: hermes-lab log purge --session s-17 --by "Li Wei" --reason "asked to be forgotten"')
@@ -100,8 +109,12 @@ def purge(
     column, value = ("task_id", task) if task is not None else ("episode_id", session)
     lab = _open(lab_path)
     if not yes:
-        click.confirm(f"Remove every event with {column} {value!r} from {lab.path} for good?", abort=True, err=True)
-    _report(lab.log.purge(column, value, by=by, reason=reason)._asdict(), as_json)
+        [(count,)] = lab.log.sql(f"select count(*) from events where {column} = ?", [value]).fetchall()
+        if count and not click.confirm(f"Remove {count:,} events with {column} {value!r} for good?", err=True):
+            raise click.ClickException("nothing was purged")
+    done = lab.log.purge(column, value, by=by, reason=reason)
+    removed = f"removed {done.events:,} events, {done.payloads:,} long payloads and {done.set_aside:,} rows set aside"
+    _say(done, as_json, removed)
 
 
 @log.command(epilog="Example: hermes-lab log export ../for-ann --since 2026-11-01 --task order-17")
@@ -134,4 +147,5 @@ def export(
             conditions.append((f"ts {operator} ?", [time.replace(tzinfo=dt.UTC)]))
     where = " and ".join(condition for condition, _ in conditions) or "true"
     params = [value for _, values in conditions for value in values]
-    _report(_open(lab_path).export(destination, where, params)._asdict(), as_json)
+    done = _open(lab_path).export(destination, where, params)
+    _say(done, as_json, f"exported {done.events:,} events and {done.payloads:,} long payloads to {destination}")

@@ -59,7 +59,7 @@ def import_(lab_path: str | None, paths: tuple[Path, ...], format_: str | None, 
             with _progress(path) as advance:
                 summary = lab.import_log(path, format=format_, naive_times=zone, advance=advance)
         except HermesLabError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {show.visible(str(error), keep=chr(10))}", err=True)
             code = error.exit_code
             continue
         done.append(summary)
@@ -67,17 +67,24 @@ def import_(lab_path: str | None, paths: tuple[Path, ...], format_: str | None, 
             _say_imported(summary)
     if as_json:
         show.print_json([summary._asdict() for summary in done])
-    elif done:
-        click.echo('Now ask, for example: hermes-lab sql "select action, name, count(*) from events group by all"')
+    elif any(summary.imported for summary in done):
+        lab_option = f"--lab {lab_path} " if lab_path else ""
+        click.echo(f'Now ask: hermes-lab {lab_option}sql "select action, name, sum(weight) from events group by all"')
     return code
 
 
 @click.command(
-    epilog="Example: hermes-lab sql \"select name, count(*) from events where action = 'tool_called' group by 1\""
+    epilog="Example: hermes-lab sql \"select name, sum(weight) from events where action = 'tool_called' group by 1\""
 )
 @click.argument("query")
 @click.option("--format", "format_", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
-@click.option("--limit", default=1_000, show_default=True, help="Rows of a table to print; 0 prints all.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    help="Rows of a table to print; 0 prints all.",
+)
 @show.json_option
 @click.pass_obj
 def sql(lab_path: str | None, query: str, format_: str, limit: int, as_json: bool) -> None:
@@ -148,4 +155,4 @@ def _say_imported(summary: Any) -> None:
     parts.append(f"set aside {summary.set_aside:,} rows")
     click.echo(f"{show.visible(summary.path)} ({summary.format}): {', '.join(parts)}; {summary.seconds:.1f} s")
     if summary.set_aside:
-        click.echo(f"  the rows set aside and the reasons: {summary.set_aside_file}")
+        click.echo(f"  the rows set aside and the reasons: {show.visible(summary.set_aside_file)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ def print_json(value: object) -> None:
 
 def print_json_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as a JSON array of objects, one a line, as they come."""
+    columns = _distinct(columns)
     click.echo("[", nl=False)
     separator = "\n"
     for row in rows:
@@ -37,30 +39,93 @@ def print_json_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> No
     click.echo("\n]")
 
 
+def _distinct(columns: Sequence[str]) -> list[str]:
+    """Return the names with a number where one comes again: an object holds each name once."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names:
+            name, number = f"{column}_{number}", number + 1
+        names.append(name)
+    return names
+
+
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV; null is an empty field."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(visible, columns))
     for row in rows:
-        writer.writerow(["" if value is None else visible(_text(value), keep="\n\t\r") for value in row])
+        writer.writerow(["" if value is None else visible(_text(value), keep="\n\t") for value in row])
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as a table that fits the terminal; into a pipe it is as wide as it needs to be."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print rows as a table; on a terminal long cells are cut, and rows that do not fit at all are printed one by one.
+
+    Into a pipe nothing is cut.
+    """
+    from rich.cells import cell_len
 
     rows = list(rows)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, column in enumerate(columns):
-        numeric = any(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    terminal = sys.stdout.isatty()
-    Console(width=None if terminal else 10_000, highlight=False, soft_wrap=not terminal).print(table)
+    columns = [visible(column) for column in columns]
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
+    natural = [max(cell_len(text) for text in texts) for texts in zip(columns, *cells, strict=True)]
+    if not sys.stdout.isatty():
+        _print_lines(columns, cells, natural, numeric)
+        return
+    width = shutil.get_terminal_size().columns
+    room = width - len(_GAP) * (len(columns) - 1)
+    if sum(min(length, _LEAST_WIDTH) for length in natural) > room:
+        _print_records(columns, cells, width)
+    else:
+        _print_lines(columns, cells, _fit(natural, room), numeric)
+
+
+_GAP = "  "
+_LEAST_WIDTH = 10  # cells; a table whose columns cannot even have that is printed record by record
+
+
+def _fit(natural: list[int], room: int) -> list[int]:
+    """Return widths that fit into `room`: the short columns stay whole, the long ones share what is left.
+
+    >>> _fit([3, 5, 400, 200, 8], 80)
+    [3, 5, 32, 32, 8]
+    """
+    widths = [0] * len(natural)
+    by_length = sorted(range(len(natural)), key=natural.__getitem__)
+    for done, column in enumerate(by_length):
+        widths[column] = min(natural[column], room // (len(natural) - done))
+        room -= widths[column]
+    return widths
+
+
+def _print_lines(columns: Sequence[str], cells: list[list[str]], widths: list[int], numeric: list[bool]) -> None:
+    from rich.cells import cell_len, set_cell_size
+
+    def line(texts: Sequence[str]) -> str:
+        padded = []
+        for text, width, right in zip(texts, widths, numeric, strict=True):
+            if cell_len(text) > width:
+                padded.append(set_cell_size(text, width - 1) + "…")
+            else:
+                padded.append(" " * (width - cell_len(text)) + text if right else set_cell_size(text, width))
+        return _GAP.join(padded).rstrip()
+
+    click.echo(line(columns))
+    click.echo(_GAP.join("─" * width for width in widths))
+    for row in cells:
+        click.echo(line(row))
+
+
+def _print_records(columns: Sequence[str], cells: list[list[str]], width: int) -> None:
+    from rich.cells import cell_len, set_cell_size
+
+    label = max(map(cell_len, columns))
+    for number, row in enumerate(cells, start=1):
+        click.echo(f"── row {number} ".ljust(min(width, 40), "─"))
+        for column, text in zip(columns, row, strict=True):
+            shown = f"{set_cell_size(column, label)}  {text}".rstrip()
+            click.echo(shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…")
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -72,8 +137,12 @@ def visible(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        c if c in keep or unicodedata.category(c)[0] != "C" else c.encode("unicode_escape").decode() for c in text
+        c if c in keep or unicodedata.category(c) not in _INVISIBLE else c.encode("unicode_escape").decode()
+        for c in text
     )
+
+
+_INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
 def _cell(value: object) -> str:

@@ -30,7 +30,7 @@ def find(path: Path, format: str | None = None) -> Importer:
         ImportFormatError: there is no such name, or nobody recognises the file.
     """
     importers = all_importers()
-    known = "; ".join(f"{i.NAME} ({i.LABEL})" for i in importers)
+    known = ", ".join(importer.NAME for importer in importers)
     if format is not None:
         for importer in importers:
             if format == importer.NAME:
@@ -40,8 +40,16 @@ def find(path: Path, format: str | None = None) -> Importer:
         if importer.sniff(path):
             return importer
     raise ImportFormatError(
-        f"{path} is in none of the formats that can be imported: {known}. If it is one, name it with --format"
+        f"{path} {_what_is_odd(path)}: it is in none of the formats that can be imported ({known}); if it is in one, give the format by its name"
     )
+
+
+def _what_is_odd(path: Path) -> str:
+    if path.is_dir():
+        return "is a folder without hermes-agent's state.db; name the files in it"
+    if not path.stat().st_size:
+        return "is empty"
+    return "was not recognised"
 
 
 def import_file(log: Log, path: Path, *, format: str | None = None, **options: object) -> ImportSummary:

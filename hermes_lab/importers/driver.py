@@ -52,10 +52,13 @@ def check_readable(path: Path) -> None:
 
     Raises:
         MissingError: there is no such file.
+        ImportFormatError: it is a pipe or a device, which may never end.
         PermissionDeniedError: it may not be read.
     """
     if not path.exists():
         raise MissingError(f"there is no file {path}: check the name")
+    if not path.is_file() and not path.is_dir():
+        raise ImportFormatError(f"{path} is neither a file nor a folder: save what comes out of it to a file first")
     if path.is_file():
         with files.disk_errors(f"reading {path}"), open(path, "rb"):
             pass

@@ -23,7 +23,7 @@ def create(folder: Path) -> tuple[Path, int]:
     Raises:
         OSError: the disk did not take it.
     """
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     unnamed, fd = files.create_locked(folder, stamp, ".new")
     path = unnamed.with_suffix(".jsonl")
     try:
@@ -37,8 +37,11 @@ def create(folder: Path) -> tuple[Path, int]:
 
 
 def names(folder: Path) -> list[Path]:
-    """Return the live files in order of their creation; none where there is no folder."""
-    return sorted(folder.glob("*.jsonl"))
+    """Return the live files in order of their creation; none where there is no folder.
+
+    Only plain files: a pipe that somebody put there would be waited for without end.
+    """
+    return sorted(path for path in folder.glob("*.jsonl") if path.is_file())
 
 
 @contextlib.contextmanager

@@ -207,19 +207,21 @@ class Log:
         with self._lock:
             reader = self._look()
             sealed = list(reader.manifest.segments.values())
-            live_rows = sum(table.num_rows for part in reader.parts.values() for table in part.tables)
+            live = reader.live_table()
+            live_rows = live.num_rows
+            live_times = live["ts"].unique().to_pylist()
             return {
                 "events": sum(s.rows for s in sealed) + live_rows,
                 "segments": len(sealed),
-                "small_segments": sum(s.rows < maintain.SMALL_ROWS for s in sealed),
+                "small_segments": sum(map(len, maintain.mergeable(sealed).values())),
                 "sealed_events": sum(s.rows for s in sealed),
                 "sealed_bytes": sum(s.bytes for s in sealed),
                 "live_files": len(reader.parts),
                 "live_events": live_rows,
                 "rejected_lines": reader.manifest.rejected + sum(part.rejected for part in reader.parts.values()),
                 "torn_bytes": reader.manifest.torn_bytes,
-                "first": min((s.first_ts for s in sealed), default=None),
-                "last": max((s.last_ts for s in sealed), default=None),
+                "first": min((*(s.first_ts for s in sealed), *live_times), default=None),
+                "last": max((*(s.last_ts for s in sealed), *live_times), default=None),
                 "head": reader.manifest.head,
             }
 

@@ -6,7 +6,7 @@ import collections
 import concurrent.futures
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -147,15 +147,19 @@ def compact(layout: Layout, *, timeout_s: float = 30.0) -> Maintained:
     """
     done = Maintained(0, 0, 0)
     with maintenance(layout, f"compacting the log {layout.folder}", timeout_s=timeout_s) as manifest:
-        by_day: dict[str, list[Segment]] = defaultdict(list)
-        for segment in manifest.segments.values():
-            if segment.rows < SMALL_ROWS:
-                by_day[segment.path.partition("/")[0]].append(segment)
-        for small in by_day.values():
-            if len(small) > 1:
-                rows, added, removed = _merge(layout, manifest, small)
-                done = Maintained(done.rows + rows, done.added + added, done.removed + removed)
+        for small in mergeable(manifest.segments.values()).values():
+            rows, added, removed = _merge(layout, manifest, small)
+            done = Maintained(done.rows + rows, done.added + added, done.removed + removed)
     return done
+
+
+def mergeable(sealed: Iterable[Segment]) -> dict[str, list[Segment]]:
+    """Return the small segments of each day that has more than one."""
+    by_day: dict[str, list[Segment]] = defaultdict(list)
+    for segment in sealed:
+        if segment.rows < SMALL_ROWS:
+            by_day[segment.path.partition("/")[0]].append(segment)
+    return {day: small for day, small in by_day.items() if len(small) > 1}
 
 
 def _merge(layout: Layout, manifest: Manifest, small: list[Segment]) -> tuple[int, int, int]:

@@ -114,7 +114,8 @@ class Snapshot:
 
     def _configure(self, lab: Path, memory_limit: str | None, scratch: Path | None) -> None:
         run = self.connection.execute
-        run("set TimeZone = 'UTC'")
+        # For the whole database: a cursor does not take over what only our connection was told.
+        run("set global TimeZone = 'UTC'")
         run("set python_enable_replacements = false")
         run("set temp_directory = ?", [str(scratch) if scratch else ""])
         run("set allowed_directories = [?]", [str(lab)])

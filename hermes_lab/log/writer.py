@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import datetime as dt
+import errno
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -25,6 +27,8 @@ from hermes_lab.log.layout import Layout
 from hermes_lab.log.manifest import write_all
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.thin import Thinner
+
+logger = logging.getLogger(__name__)
 
 _MOST_BUFFERED = 4 << 20  # bytes; beyond it an append commits by itself, so that memory stays bounded
 
@@ -93,7 +97,7 @@ class Writer:
         if not files.try_lock(self._presence, shared=True):
             os.close(self._presence)
             raise BusyError(f"a purge of {layout.folder} is running; wait for it to end and try again")
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
 
     def __enter__(self) -> Self:
         """Return self."""
@@ -205,11 +209,17 @@ class Writer:
             wrote = self._fd is not None
             self._release_file()
         os.close(self._presence)
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         for sealer in self._sealers:
             sealer.join()
         if wrote:
             self._on_closed_file()
+
+    def _close_at_exit(self) -> None:
+        try:
+            self.close()
+        except HermesLabError as error:
+            logger.warning("%d events were not written: %s", self.unsaved, error)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -304,6 +314,8 @@ class Writer:
         try:
             write_all(self._fd, data)
             os.fsync(self._fd)
+            if not os.fstat(self._fd).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "the live file was deleted", str(self._layout.live))
         except OSError:
             # Half a batch may be there. It must not be read as events that were never acknowledged, nor come before
             # the same events written again.

@@ -89,7 +89,7 @@ class Store:
             return  # damaged somewhere: reading session by session still finds what is whole
 
     def _dicts(self, sql: str, *values: object) -> Iterator[dict[str, Any]]:
-        cursor = self._connection.execute(sql, values)
+        cursor = self._connection.execute(sql, [_bound(value) for value in values])
         names = [column[0] for column in cursor.description]
         for row in cursor:
             fields = dict(zip(names, row, strict=True))
@@ -115,10 +115,10 @@ class Store:
 
     def session(self, key: object) -> dict[str, Any]:
         """Return a session's columns, with the text of its system prompt."""
-        fields = next(self._dicts("SELECT * FROM sessions WHERE id = ?", key), {"id": key})
+        fields = next(self._dicts("SELECT * FROM sessions WHERE id = CAST(? AS TEXT)", key), {"id": key})
         hashed = fields.get("system_prompt_hash")
         if hashed and not fields.get("system_prompt") and "hash" in self._columns.get("system_prompts", ()):
-            found = next(self._dicts("SELECT * FROM system_prompts WHERE hash = ?", hashed), {})
+            found = next(self._dicts("SELECT * FROM system_prompts WHERE hash = CAST(? AS TEXT)", hashed), {})
             fields["system_prompt"] = found.get("prompt")
         return fields
 
@@ -192,6 +192,22 @@ def _marked(config: object, parent: object) -> bool:
 def _began_after(row: Mapping[str, Any]) -> bool:
     began, ended = row.get("started_at"), row["parent_ended"]
     return not (isinstance(began, int | float) and isinstance(ended, int | float) and began < ended)
+
+
+def _bound(value: object) -> object:
+    """Return what SQLite can bind: text that is no UTF-8 goes back to the bytes that `_text` made it of."""
+    if not isinstance(value, str):
+        return value
+    for errors in ("strict", "surrogatepass", "surrogateescape"):
+        try:
+            raw = value.encode("utf-8", errors)
+        except UnicodeEncodeError:
+            continue
+        if errors == "strict":
+            return value
+        if _text(raw) == value:
+            return raw
+    return value
 
 
 def _text(raw: bytes) -> str:
