@@ -40,7 +40,8 @@ def find(path: Path, format: str | None = None) -> Importer:
         if importer.sniff(path):
             return importer
     raise ImportFormatError(
-        f"{path} {_what_is_odd(path)}: it is in none of the formats that can be imported ({known}); if it is in one, give the format by its name"
+        f"{path} {_what_is_odd(path)}: it is in none of the formats that can be imported ({known}); "
+        "if it is in one, give the format by its name"
     )
 
 
