@@ -154,6 +154,14 @@ def test_bad_rows_are_set_aside_with_line_and_reason(lab: Lab, tmp_path: Path, m
     assert "kV3rySecretIndeed99" not in text
 
 
+def test_a_secret_spelled_with_escapes_in_a_broken_line_is_not_kept(lab: Lab, tmp_path: Path) -> None:
+    key = "k-proj-" + "a1B2c3D4" * 5
+    path = write_lines(tmp_path / "a.jsonl", conversation(1), '{"messages": "\\u0073' + key + '" oops')
+    summary = lab.import_log(path)
+    assert summary.set_aside == 1
+    assert key not in Path(summary.set_aside_file or "").read_text()
+
+
 def test_an_import_that_finds_nothing_fails_loudly(lab: Lab, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", "rubbish", "more rubbish")
     with pytest.raises(

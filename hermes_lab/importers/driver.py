@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from hermes_lab.log.snapshot import Snapshot
 
 _BATCH = 5_000  # drafts that are looked up in the log at a time
 _EPISODES_EXPECTED = 1_000_000
+_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _KEY_CHARS = 17  # the end of an event id that comes from the draft's key alone
 
 
@@ -162,8 +164,14 @@ class _Aside:
             self._file = open(self._temporary, "wb")  # noqa: SIM115 - closed by __exit__
             self.first = f"({row.where}: {row.reason})"
         self.count += 1
-        texts = {name: payload.store_text(self._redactor.text(text)) for name, text in row._asdict().items()}
+        texts = {name: payload.store_text(self._clean(text)) for name, text in row._asdict().items()}
         self._file.write(msgspec.json.encode(texts) + b"\n")
+
+    def _clean(self, text: str) -> str:
+        """Return `text` without secrets, also where a broken line spells one with escapes for letters."""
+        spelled = _UNICODE_ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
+        clean = self._redactor.text(spelled)
+        return self._redactor.text(text) if clean == spelled else clean
 
 
 @dataclass

@@ -167,7 +167,7 @@ class Builder:
         sink = _HashingFile(temporary)
         try:
             writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", compression_level=1)
-        except BaseException:
+        except (OSError, pa.ArrowException):
             with contextlib.suppress(OSError):
                 sink.close()
             temporary.unlink()
