@@ -146,13 +146,11 @@ class Writer:
         """
         self._check_process()
         ready = self._prepare(event)
+        if self._error is not None:
+            self.flush()
         with self._lock:
             if self._closed:
                 raise WriteError("this writer is closed: open another one")
-            failing = self._error is not None
-        if failing:
-            self.flush()
-        with self._lock:
             thinned = self._thinner.takes(event)
             lines = [self._prepare(kept) for kept in self._thinner.add(event)] if thinned else [ready]
             if not lines:
