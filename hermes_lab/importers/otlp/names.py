@@ -180,11 +180,6 @@ def _has_messages(attributes: dict[str, Any]) -> bool:
     return any(name in INPUT_MESSAGES or name in OUTPUT_MESSAGES or name.startswith(prefixes) for name in attributes)
 
 
-def creates_agent(attributes: dict[str, Any]) -> bool:
-    """Return whether a span of kind agent only made the agent, and did not run it."""
-    return attributes.get("gen_ai.operation.name") == "create_agent"
-
-
 def parameters(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the request's parameters (temperature and the like) by their plain names."""
     found = {

@@ -43,12 +43,6 @@ class JsonLine(NamedTuple):
         return f"line {self.number}"
 
 
-def is_gzip(path: Path) -> bool:
-    """Return whether the file is gzip, by its first bytes."""
-    with open_file(path) as file:
-        return file.read(2) == _GZIP
-
-
 def open_file(path: Path) -> IO[bytes]:
     """Return the file, opened to be read.
 
