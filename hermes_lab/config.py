@@ -155,8 +155,8 @@ class Budgets(_Part, frozen=True):
 
     steps: _Positive = 8
     tokens: _Positive = 60_000
-    seconds: Annotated[float, msgspec.Meta(gt=0)] = 600.0
-    usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=1e7)] = 600.0
+    usd: Annotated[float, msgspec.Meta(gt=0, le=1e7)] | None = None
 
 
 class Sampling(_Part, frozen=True):

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_lab import payload
 from hermes_lab.kinds import Action, ErrorKind, Status, Tier
 from hermes_lab.models.base import Request
 
@@ -126,9 +127,6 @@ class Called(msgspec.Struct, frozen=True, array_like=True):
     status: Status
 
 
-_canonical = msgspec.json.Encoder(order="sorted").encode
-
-
 def effect_hash(kind: str, content: Any) -> str:
     """Return the key by which replay finds the outcome of an effect: 32 hex digits of the SHA-256 of its content.
 
@@ -137,4 +135,4 @@ def effect_hash(kind: str, content: Any) -> str:
     >>> effect_hash("act", {"tool": "add", "arguments": {"b": 1, "a": 2}})[:8]
     '6d30d0bf'
     """
-    return hashlib.sha256(kind.encode() + b"\n" + _canonical(content)).hexdigest()[:32]
+    return hashlib.sha256(kind.encode() + b"\n" + payload.canonical(content)).hexdigest()[:32]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ import msgspec
 
 from hermes_lab.errors import ConfigError, HermesLabError, MissingError, WriteError
 from hermes_lab.log import Log, LogSettings, files
+from hermes_lab.models.registry import ModelSettings
+from hermes_lab.permissions import PermissionSettings
 
 FORMAT = 1
 """Version of the lab's folder; a lab of a newer one is refused."""
@@ -27,7 +30,39 @@ format = {FORMAT}
 # durability_ms = 50        # events are on the disk at most this late; 0: before `append` returns
 # memory_limit = "2GB"      # what a query may take; more goes to cache/duckdb
 # thin = {{ canary_observed = 10 }}   # merge every 10 such events into one of weight 10
+
+[models]
+# light = "embedded"        # or "hf:NousResearch/Hermes-3-Llama-3.1-8B", "openai:http://127.0.0.1:8000/v1#hermes-4"
+# strong = "..."            # escalations go there; the light one where it is not named
+# cache = true              # keep the replies to identical greedy requests
+# prices."NAME" = {{ input = 0.1, cached_input = 0.05, output = 0.3 }}   # USD a million tokens
+# options."NAME" = {{ ... }}                                             # see `hermes-lab models`
+
+[run]
+# at_once = 32              # episodes that advance together
+
+[permissions]
+# timeout_s = 300           # a person who has not answered by then has said no
+# [[permissions.rules]]     # tools of level high_risk always ask
+# name = "large-refunds"
+# tool = "*refund*"
+# argument = "amount"
+# pattern = "^[0-9]{{4,}}"
+# decision = "deny"         # or "ask"
+# reason = "refunds of 1000 and more are made by hand"
 """
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How runs are driven; nothing here changes what an agent does.
+
+    Attributes:
+        at_once: episodes that advance together; their questions to a model go in one batch.
+        tool_workers: threads that run tools.
+    """
+
+    at_once: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
+    tool_workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,10 +71,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes:
         format: version of the lab's folder.
         log: see `LogSettings`.
+        models: see `models.registry.ModelSettings`.
+        run: how runs are driven; see `RunSettings`.
+        permissions: see `permissions.PermissionSettings`.
     """
 
     format: Annotated[int, msgspec.Meta(ge=1)]
     log: LogSettings = LogSettings()
+    models: ModelSettings = ModelSettings()
+    run: RunSettings = RunSettings()
+    permissions: PermissionSettings = PermissionSettings()
 
 
 class Lab:
@@ -75,6 +116,165 @@ class Lab:
 
         return importers.import_file(self.log, Path(path).expanduser(), format=format, **options)
 
+    def run(
+        self,
+        suite: str = "desk",
+        *,
+        split: str | None = None,
+        limit: int | None = None,
+        config: Any = None,
+        seed: int = 0,
+        attempts: int = 1,
+        resume: str | None = None,
+        approver: Any = None,
+        on_progress: Any = None,
+    ) -> Any:
+        """Run a suite's tasks, record everything, and return a `runs.Run`, which shows itself as a table.
+
+        >>> lab.run("desk", limit=40)  # doctest: +SKIP
+
+        Args:
+            suite: `desk`, or one that was imported.
+            split: traffic, regression, heldout, fresh or all; None for traffic, or all of an imported suite.
+            limit: so many tasks, spread over types and families; None for all of the split.
+            config: an `AgentConfig`, a file, or a version of this lab; None for the default.
+            seed: of the first attempt, and of fresh draws.
+            attempts: how often each task is tried.
+            resume: id of a run that was stopped.
+            approver: answers what asks for a person; None says no.
+            on_progress: called with a `runner.Progress` after each episode.
+
+        Raises:
+            MissingError, ConfigError, WriteError: see `runs.Plan.go`.
+        """
+        made = self.plan(suite, split=split, limit=limit, config=config, seed=seed, attempts=attempts, resume=resume)
+        return made.go(approver=approver, on_progress=on_progress)
+
+    def plan(
+        self,
+        suite: str = "desk",
+        *,
+        split: str | None = None,
+        limit: int | None = None,
+        config: Any = None,
+        seed: int = 0,
+        attempts: int = 1,
+        resume: str | None = None,
+    ) -> Any:
+        """Return the `runs.Plan` of a run: `.estimate()` says what it may take, `.go()` runs it; see `run`."""
+        from hermes_lab import runs
+        from hermes_lab.suites.registry import open_suite
+
+        opened = open_suite(suite, self.path)
+        # What was imported has no part that is kept for the gate, so all of it is there to be run.
+        chosen = split or ("traffic" if suite == "desk" else None)
+        if split == "all":
+            chosen = None
+        tasks = opened.tasks(chosen, limit=limit, seed=seed)
+        return runs.plan(
+            self,
+            opened,
+            runs.load_config(self.path, config),
+            tasks=tasks,
+            seed=seed,
+            attempts=attempts,
+            resume=resume,
+        )
+
+    def import_suite(
+        self,
+        path: Path | str,
+        categories: Sequence[str],
+        *,
+        name: str | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+        replace: bool = False,
+    ) -> list[Any]:
+        """Bring categories of BFCL in as suites, and return them: one for each, or one for all that is called `name`.
+
+        >>> lab.import_suite("bfcl_eval.whl", ["simple_python"])  # doctest: +SKIP
+
+        Args:
+            path: the wheel or folder of bfcl-eval.
+            categories: such as `simple_python`.
+            name: of the one suite; None for `bfcl-CATEGORY` each.
+            limit: the first so many tasks of each category.
+            seed: divides the families into splits.
+            replace: replace a suite of the same name.
+
+        Raises:
+            MissingError, ImportFormatError: see `suites.bfcl.read_bfcl`.
+            WriteError: there is a suite of that name.
+        """
+        from hermes_lab.suites import stored_files
+        from hermes_lab.suites.bfcl import read_bfcl
+
+        folder = Path(path).expanduser()
+        contents = [_first(read_bfcl(folder, one, name=name, seed=seed), limit) for one in dict.fromkeys(categories)]
+        written = []
+        for content in contents:
+            if content.name in written:
+                stored_files.add_tasks(self.path, content)
+                continue
+            stored_files.write_suite(self.path, content, replace=replace)
+            written.append(content.name)
+        return [stored_files.read_suite(self.path, one) for one in written]
+
+    def suite_from_log(self, where: str = "true", params: Any = (), *, name: str = "from-log", **options: Any) -> Any:
+        """Make drafts of tasks from logged episodes in the suite `name`; see `suites.from_log.tasks_from_log`.
+
+        Returns:
+            What was made of the episodes, and how many tasks are new in the suite.
+        """
+        from hermes_lab.suites.from_log import tasks_from_log
+        from hermes_lab.suites.stored_files import add_tasks
+
+        content = tasks_from_log(self.log, where, params, name=name, **options)
+        return content, add_tasks(self.path, content)
+
+    def confirm_tasks(self, name: str, ids: Iterable[str] | None = None) -> int:
+        """Say that the graders of tasks of a suite are right (None: of all that wait); return how many waited.
+
+        Raises:
+            MissingError: no such suite, or no such task in it.
+        """
+        from hermes_lab.suites.stored_files import confirm, read_suite
+
+        wanted = [task.id for task in read_suite(self.path, name).content.tasks] if ids is None else ids
+        return confirm(self.path, name, wanted)
+
+    def converse(
+        self, suite: str = "desk", *, config: Any = None, channel: str = "notebook", approver: Any = None
+    ) -> Any:
+        """Begin a conversation with the agent on the tools of a suite; returns a `conversation.Conversation`.
+
+        >>> with lab.converse() as talk:  # doctest: +SKIP
+        ...     talk.ask("Where is order SO-1042?").text
+        """
+        from hermes_lab import runs
+        from hermes_lab.conversation import Conversation
+        from hermes_lab.interaction import TypeRecognizer
+        from hermes_lab.suites.registry import open_suite
+
+        opened = open_suite(suite, self.path)
+        tasks = opened.tasks("traffic")
+        return Conversation(
+            self,
+            opened.toolbox(),
+            config=runs.load_config(self.path, config),
+            environment=opened.open(tasks[0]) if tasks else None,
+            channel=channel,
+            approver=approver,
+            recognizer=TypeRecognizer((task.prompt, task.type) for task in tasks),
+        )
+
+    def open_models(self) -> Any:
+        """Return the lab's models by tier, a `models.registry.Tiers`; use it as a context manager."""
+        from hermes_lab.models.registry import Tiers
+
+        return Tiers(self.settings.models, self.path / "cache")
+
     def export(self, destination: Path | str, where: str = "true", params: Any = ()) -> Any:
         """Write a lab with the events for which `where` holds, and with this lab's settings; see `log.export`.
 
@@ -100,6 +300,17 @@ class Lab:
         with files.disk_errors(f"exporting to {target}"):
             shutil.copyfile(self.path / "lab.toml", target / "lab.toml")
         return done
+
+
+def _first(content: Any, limit: int | None) -> Any:
+    """Return the first `limit` tasks of a suite's content, with the tools that they use."""
+    if limit is None or limit >= len(content.tasks):
+        return content
+    about = f"{content.description}, the first {limit}"
+    tasks = content.tasks[:limit]
+    used = {name for task in tasks for name in task.tools}
+    tools = {name: tool for name, tool in content.tools.items() if name in used}
+    return content._replace(description=about, tasks=tasks, tools=tools)
 
 
 def default_path(named: str | None = None) -> Path:

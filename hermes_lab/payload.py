@@ -46,6 +46,7 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _fast_encode = msgspec.json.Encoder().encode
+_fast_sorted = msgspec.json.Encoder(order="sorted").encode
 _fast_decode = msgspec.json.Decoder().decode
 _parses = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -112,6 +113,26 @@ def _plain_json(value: object) -> str | None:
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
     return data.decode()
+
+
+def canonical(value: object) -> bytes:
+    r"""Return JSON bytes that are the same for equal values, whatever the order of their keys; for hashes and keys.
+
+    >>> canonical({"b": 1, "a": "\ud800"}) == canonical({"a": "\ud800", "b": 1})
+    True
+    """
+    try:
+        return _fast_sorted(value)
+    except UnicodeEncodeError:
+        return _fast_sorted(_fast_decode(store_text(dumps(msgspec.to_builtins(value)))))
+
+
+def plain(value: object) -> Any:
+    """Return a struct, or what holds structs, as the plain values that its JSON reads back as, lists for tuples."""
+    try:
+        return _fast_decode(_fast_encode(value))
+    except UnicodeEncodeError:
+        return msgspec.to_builtins(value)
 
 
 def loads(text: str) -> Any:
