@@ -83,10 +83,10 @@ def compress(steps: Sequence[Step], task: str, settings: ShortTerm) -> Compresse
     if not older:
         return Compressed(tuple(steps))
     lines: list[_Line] = []
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, str]] = set()
     words = set(tokens(task))
     for place, step in enumerate(older):
-        key = (step.call, step.result)
+        key = (step.call, step.result, str(step.status))
         if key in seen:
             continue
         seen.add(key)

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import sys
-from typing import NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
 
+from hermes_lab.doctor_lab import CHECKS, Check
 from hermes_lab.errors import HermesLabError, MissingError
-from hermes_lab.lab import Lab, default_path, open_lab
-from hermes_lab.log import query
-from hermes_lab.sql_files import read_sql
+from hermes_lab.lab import default_path, open_lab
+from hermes_lab.models import embedded, registry
+from hermes_lab.models.registry import ModelSettings
 
-_PACKAGES = ("duckdb", "pyarrow", "msgspec", "click", "rich", "rbloom", "google-re2", "uuid-utils")
-_LITTLE_DISK = 1 << 30
-_MANY_SMALL = 50
+PACKAGES = (
+    "accelerate",
+    "click",
+    "duckdb",
+    "gguf",
+    "google-re2",
+    "httpx",
+    "jsonschema-rs",
+    "llguidance",
+    "msgspec",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic-monty",
+    "rbloom",
+    "rich",
+    "torch",
+    "transformers",
+    "tzdata",
+    "uuid-utils",
+)
+"""What hermes-lab needs, as in its pyproject.toml; only the versions are looked up, nothing is loaded."""
 
-
-class Check(NamedTuple):
-    """One check: its name, `ok`, `note` or `trouble`, what was found, and the remedy ("" where none is needed)."""
-
-    name: str
-    state: str
-    found: str
-    remedy: str = ""
+_MODEL_BYTES = 900 * 1_000_000
 
 
 def examine(lab_path: str | None = None) -> list[Check]:
@@ -33,17 +48,20 @@ def examine(lab_path: str | None = None) -> list[Check]:
     try:
         lab = open_lab(folder, create=False)
     except MissingError:
-        return [*checks, Check("lab", "note", f"none in {folder}", "make one with `hermes-lab import FILE`")]
+        remedy = "make one with `hermes-lab run desk --limit 8` or `hermes-lab import FILE`"
+        return [*checks, *_cache(ModelSettings()), Check("lab", "note", f"none in {folder}", remedy)]
     except HermesLabError as error:
         return [*checks, Check("lab", "trouble", str(error), "mend what it says, or name another lab with --lab")]
-    checks.append(Check("lab", "ok", str(folder)))
-    checks.append(_disk(lab))
-    for name, check in (("log", _sealing), ("lines", _readable), ("growth", _growth)):
+    checks += [*_cache(lab.settings.models), Check("lab", "ok", str(folder))]
+    for name, check in CHECKS:
         try:
-            checks.append(check(lab))
+            checks.extend(check(lab))
         except HermesLabError as error:
             checks.append(Check(name, "trouble", str(error), "`hermes-lab log verify` says which files are affected"))
     return checks
+
+
+# ---------------------------------------------------------------- the installation
 
 
 def _python() -> Check:
@@ -55,66 +73,43 @@ def _python() -> Check:
     )
 
 
-def _packages() -> list[Check]:
-    checks = []
-    for name in _PACKAGES:
+def _packages() -> Iterator[Check]:
+    for name in PACKAGES:
         try:
-            checks.append(Check(name, "ok", importlib.metadata.version(name)))
+            yield Check(name, "ok", importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            checks.append(Check(name, "trouble", "not installed", "pip install hermes-lab installs all that it needs"))
-    return checks
+            yield Check(name, "trouble", "not installed", "pip install hermes-lab installs all that it needs")
 
 
-def _disk(lab: Lab) -> Check:
-    free = shutil.disk_usage(lab.path).free
-    found = f"{free / 2**30:.1f} GiB free"
-    if free < _LITTLE_DISK:
-        return Check(
-            "disk", "trouble", found, "free some space: a full disk stops recording (nothing acknowledged is lost)"
+def _cache(settings: ModelSettings) -> Iterator[Check]:
+    """Look at the cache that all labs share, where the embedded model is or will be."""
+    folder = embedded.cache_folder()
+    above = _nearest(folder)
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        yield Check(
+            "cache",
+            "trouble" if _wants_embedded(settings) and not embedded.is_fetched() else "note",
+            f"{folder} cannot be written",
+            "set HERMES_LAB_CACHE to a folder that can",
         )
-    return Check("disk", "ok", found)
-
-
-def _sealing(lab: Lab) -> Check:
-    status = lab.log.status()
-    found = f"{status['events']:,} events; {status['segments']} segments, {status['live_files']} live files"
-    if status["small_segments"] > _MANY_SMALL:
-        return Check(
-            "log",
-            "note",
-            found,
-            f"{status['small_segments']} segments are small: `hermes-lab log compact` makes queries faster",
-        )
-    return Check("log", "ok", found)
-
-
-def _readable(lab: Lab) -> Check:
-    status = lab.log.status()
-    if status["rejected_lines"]:
-        return Check(
-            "lines",
+        return
+    free = shutil.disk_usage(above).free
+    found = f"{folder}, {free / 2**30:.1f} GiB free"
+    if _wants_embedded(settings) and not embedded.is_fetched() and free < _MODEL_BYTES:
+        yield Check(
+            "cache",
             "trouble",
-            f"{status['rejected_lines']} lines were no events",
-            f"see {lab.log.layout.rejected} for the lines and reasons: a damaged disk or a foreign hand wrote them",
+            f"{found}: too little for the embedded model",
+            "free 900 MB, or set HERMES_LAB_CACHE to a folder on another disk",
         )
-    return Check(
-        "lines", "ok", f"all read; {status['torn_bytes']} bytes of lines cut short by crashes, never acknowledged"
-    )
+        return
+    yield Check("cache", "ok", found)
 
 
-def _growth(lab: Lab) -> Check:
-    _, growth = query.rows(lab.log.snapshot(), read_sql("hermes_lab.log", "growth"))
-    tasks, median, most, most_task, action, share = next(growth)
-    if not tasks:
-        return Check("growth", "ok", "no tasks yet")
-    limit = lab.log.settings.growth_per_task
-    found = f"{median:g} events a task (median of the last {tasks}); the most is {most:g}, task {most_task}"
-    if median <= limit:
-        return Check("growth", "ok", found)
-    return Check(
-        "growth",
-        "trouble",
-        f"the log grows too fast: {found}",
-        f"{share:.0%} of them are {action}: record coarser steps, or merge kinds that may be merged ([log] thin in "
-        f"lab.toml); if this is as it should be, raise growth_per_task (now {limit})",
-    )
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the nearest one above it that is there."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+
+
+def _wants_embedded(settings: ModelSettings) -> bool:
+    return registry.EMBEDDED in (settings.light, settings.strong)

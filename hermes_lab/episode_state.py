@@ -160,11 +160,13 @@ def observation(output: Any) -> str:
 
 
 def _tokens(reply: Reply, request: Request) -> int:
-    """Return the tokens that a call took; where a server does not say, a bound that is never too low."""
-    if reply.input_tokens is None or reply.output_tokens is None:
-        if reply.finish is Finish.ERROR:
-            return 0
-        sent = sum(len(turn.content.encode("utf-8", "replace")) for turn in request.messages)
-        sent += len(payload.canonical(request.tools))
-        return sent + len(reply.text.encode("utf-8", "replace"))
-    return reply.input_tokens + (reply.cached_tokens or 0) + reply.output_tokens
+    """Return the tokens that a call took; what a server does not count is bounded, never too low, by the bytes."""
+    if reply.finish is Finish.ERROR and reply.input_tokens is None:
+        return reply.output_tokens or 0
+    read, written = reply.input_tokens, reply.output_tokens
+    if read is None:
+        read = sum(len(turn.content.encode("utf-8", "replace")) for turn in request.messages)
+        read += len(payload.canonical(request.tools))
+    if written is None:
+        written = len((reply.text + reply.reasoning).encode("utf-8", "replace"))
+    return read + (reply.cached_tokens or 0) + written

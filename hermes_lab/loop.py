@@ -108,6 +108,7 @@ class _Episode:
         self.only_answer = False
         self.doubted = False
         self.routed: Routed | None = None
+        self.resting = ""  # the tool that is not offered in the next turn
         self.compressed = False
         self.left_out = 0
 
@@ -167,10 +168,13 @@ class _Episode:
 
     def _route(self) -> Generator[Effect, Any, Sequence[Spec]]:
         goal = self.goal.text if self.goal else ""
+        # After a refused repeat the model must do something else, which one that is bound to a schema may not find.
+        tools = [spec for spec in self.tools if spec.name != self.resting]
+        self.resting = ""
         routed = routing.route(
             f"{self.task.prompt} {goal}",
             self.task.type,
-            self.tools,
+            tools,
             self.config.routing,
             self.view.policy,
             self.state.missed(),
@@ -195,6 +199,9 @@ class _Episode:
             if said.errors:
                 problem = Problem(ErrorKind.UNREADABLE_CALL, f"the call could not be read: {said.errors[0].reason}")
                 return (yield from self._refuse("", {}, reply.text, problem))
+            if not said.text:
+                problem = Problem(ErrorKind.UNREADABLE_CALL, "the turn was empty: call a tool or give an answer")
+                return (yield from self._refuse("", {}, reply.text, problem))
             return (yield from self._answer(said.text))
         ending: Ending | None
         before = len(self.state.calls)
@@ -208,6 +215,9 @@ class _Episode:
                 return ending
             if self.only_answer:
                 return None  # a reflection found that it is done: what else this turn calls is not run
+        if len(said.calls) > len(calls):
+            message = f"only the first {_MOST_CALLS_A_TURN} calls of a turn are run, of {len(said.calls)}"
+            yield Note(action=Action.TOOL_CHECKED, output={"problem": message}, status=Status.INVALID)
         if said.errors:
             problem = Problem(ErrorKind.UNREADABLE_CALL, f"another call could not be read: {said.errors[0].reason}")
             return (yield from self._refuse("", {}, "", problem))
@@ -274,6 +284,8 @@ class _Episode:
             error_kind=problem.kind,
         )
         self.state.refused(tool, arguments, raw, problem, Status.INVALID, self.by_name.get(tool))
+        if problem.kind is ErrorKind.REPEATED_CALL:
+            self.resting = tool
         if checks.diverged(self.state.past):
             return self.state.ending(End.DIVERGED, f"{tool or 'a call'}: {problem.message}")
         return None
@@ -299,7 +311,7 @@ class _Episode:
         failed = checks.unsupported_claim(self.state.past)
         if failed is not None and not self.doubted and self.config.reflection.mode != "off":
             self.doubted = True
-            self.correction = f"{failed.tool} failed, so nothing was changed: mend the call, or say that it failed."
+            self.correction = f"{failed.tool} failed: mend the call, or say that it failed."
             yield Note(
                 action=Action.REFLECTION,
                 name="tool events",
@@ -364,6 +376,8 @@ class _Episode:
             self.tier = Tier.STRONG
             return
         assert search is not None  # noqa: S101 - `next_help` names documents only where there are any
+        if self.state.over_budget(for_turn=False) is not None:
+            return  # the next turn ends it
         arguments = {"query": self.task.prompt[:500]}
         if checks.check_call(search.name, arguments, self.by_name, self.state.past, self.view.guards) is not None:
             return

@@ -1,4 +1,4 @@
-"""Going on with a run that was stopped or killed: what it finished, what it left open, and whether it is the same run."""
+"""Going on with a run that was stopped or killed: what it finished, what it left open, and whether it is the same."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def attempts(log: Log, run_id: str) -> list[Attempt]:
     return [Attempt(*row) for row in rows]
 
 
-def check_same(
-    run_id: str, made: Sequence[Attempt], jobs: Sequence[Job], *, suite: str, config_version: str
-) -> None:
+def check_same(run_id: str, made: Sequence[Attempt], jobs: Sequence[Job], *, suite: str, config_version: str) -> None:
     """Refuse to mix two runs in one: what is resumed has the same suite, configuration and tasks.
 
     Raises:

@@ -7,6 +7,7 @@ a run of the same seed on the same model gives the same events but for ids and t
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 import traceback
@@ -290,7 +291,9 @@ class Runner:
         assert isinstance(act, Act)  # noqa: S101
         seconds = act.remaining.seconds
         try:
-            return self._toolbox[act.tool].run(one.environment, act.arguments, seconds=seconds)
+            # A copy: what a tool does to its arguments must not change what the loop remembers.
+            arguments = copy.deepcopy(act.arguments)
+            return self._toolbox[act.tool].run(one.environment, arguments, seconds=seconds)
         except Exception as error:  # noqa: BLE001 - `run` should not raise; if a foreign tool does, it is its failure
             return Result(
                 output={"error": f"{type(error).__name__}: {error}"[:500]},

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from hermes_lab import checks, policy
 from hermes_lab import resume as resuming
 from hermes_lab.approvers import Approver, Unattended
 from hermes_lab.compress import estimate_tokens
-from hermes_lab.config import AgentConfig, read_config, to_json
+from hermes_lab.config import AgentConfig, read_config
 from hermes_lab.context import FINAL_ANSWER, offer
 from hermes_lab.errors import ConfigError, MissingError
 from hermes_lab.kinds import Tier
@@ -257,9 +259,7 @@ def plan(
 def _skip_done(made: Plan) -> None:
     """Take from the plan what its run finished already, and note what it left open."""
     before = resuming.attempts(made.lab.log, made.run_id)
-    resuming.check_same(
-        made.run_id, before, made.jobs, suite=made.suite.name, config_version=made.config.version
-    )
+    resuming.check_same(made.run_id, before, made.jobs, suite=made.suite.name, config_version=made.config.version)
     planned = len(made.jobs)
     made.jobs = resuming.left_to_do(made.jobs, before)
     made.done_before = planned - len(made.jobs)
@@ -302,7 +302,8 @@ def save_config(lab: Path, config: AgentConfig) -> None:
     if not file.exists():
         with files.disk_errors(f"writing {file}"):
             file.parent.mkdir(parents=True, exist_ok=True)
-            files.atomic_write(file, to_json(config) + b"\n")
+            # Not `to_json`, which is for the hash: this is what `read_config` reads, and people.
+            files.atomic_write(file, msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
 
 
 def load_config(lab: Path, named: AgentConfig | Path | str | None) -> AgentConfig:

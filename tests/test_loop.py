@@ -625,6 +625,13 @@ def test_no_tool_runs_once_a_reflection_took_the_time_that_was_left():
     assert ([one.tool for one in done.acts()], done.ending.end) == (["list_orders"], End.TIMEOUT)
 
 
+def test_documents_are_not_searched_once_a_reflection_took_the_time_that_was_left():
+    config = changed(ALWAYS, **{"budgets.seconds": 5.0})
+    slow = reply(judged("needs_fix", "missing_information").text, latency_ms=6000)
+    done = escalation(documents=True, config=config, answers=[*fixes(1), call("list_orders", n=9), slow])
+    assert (done.acts("policy_search"), done.ending.end) == ([], End.TIMEOUT)
+
+
 @pytest.mark.parametrize(("latency_ms", "end"), [(4999.0, End.COMPLETED), (5000.0, End.TIMEOUT)])
 def test_the_time_of_a_reply_runs_from_its_first_attempt(latency_ms, end):
     config = changed(QUIET, **{"budgets.seconds": 5.0})
@@ -642,6 +649,19 @@ def test_a_server_that_does_not_count_is_bounded_by_the_bytes_of_the_whole_promp
     sent = sum(len(turn.content.encode()) for turn in request.messages)
     tools = sum(len(payload.dumps([one.name, one.description, one.parameters])) for one in request.tools)
     assert done.ending.tokens >= sent + tools + len(said.text.encode())
+
+
+@pytest.mark.parametrize(
+    ("known", "at_least"),
+    [
+        ({"input_tokens": None, "output_tokens": 5000}, 5000),
+        ({"input_tokens": 5000, "output_tokens": None}, 5000),
+        ({"input_tokens": None, "output_tokens": None, "reasoning": "想" * 2000}, 6000),
+    ],
+)
+def test_what_a_server_does_count_is_counted(known, at_least):
+    done = drive(TASK, QUIET, VIEW, [reply(final("x"), **known)])
+    assert done.ending.tokens >= at_least
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hermes_lab.effects import Called, End, Ending
 from hermes_lab.errors import ConfigError
@@ -32,7 +34,7 @@ BOX = DESK.toolbox()
 SHOP = load_shop()
 
 # Changes with every change of a family, of the data or of a grader: then a new baseline is needed as well.
-COMMITTED_HASH = "08df0404444a0dd0b326aed4258ab0b6945ae0937939ea4a399a486749644b3b"
+COMMITTED_HASH = "f8c0bae068947f13275c122ae3154526b5465812e8e2eccda851b2a4825baf3e"
 
 SMALL = {Split.TRAFFIC: 160, Split.REGRESSION: 200, Split.HELDOUT: 240}
 
@@ -278,21 +280,25 @@ UNUSED = {"send_message", "apply_coupon"}
 
 READING = [
     ("get_order", {"order_id": "SO-1042"}),
-    ("list_customer_orders", {"customer_id": "C-101", "status": "delivered"}),
+    ("list_customer_orders", {"customer_id": "C-101"}),
     ("track_shipment", {"order_id": "SO-1042"}),
     ("check_coupon", {"code": " spring15 "}),
     ("get_return", {"return_id": "RT-305"}),
     ("find_customer", {"query": "王小燕"}),
     ("get_customer", {"customer_id": "C-117"}),
     ("get_ticket", {"ticket_id": "TK-705"}),
-    ("list_tickets", {"status": "open"}),
+    ("list_tickets", {"status": "open", "priority": "high"}),
+    ("list_staff_tickets", {"staff_id": "S-02", "status": "open"}),
     ("get_product", {"sku": "KB-210"}),
     ("search_products", {"text": "键盘"}),
+    ("list_category", {"category": "audio"}),
     ("check_stock", {"sku": "KB-210"}),
     ("list_appointments", {"date": "2026-03-17"}),
+    ("list_customer_appointments", {"customer_id": "C-101"}),
     ("find_free_slots", {"service": "repair", "date": "2026-03-17"}),
     ("search_policies", {"query": "金卡会员退货期限"}),
-    ("sales_summary", {"start": "2026-01-01", "end": "2026-01-31", "group_by": "month"}),
+    ("sales_summary", {"start": "2026-01-01", "end": "2026-01-31"}),
+    ("sales_by_category", {"start": "2026-01-01", "end": "2026-01-31"}),
     ("query_database", {"sql": "SELECT name FROM customers WHERE language = 'zh' ORDER BY name"}),
     ("python", {"code": "sum([1, 2, 3])"}),
 ]
@@ -325,7 +331,9 @@ WRITING = {
     "grant_store_credit": ({"customer_id": "C-101", "amount": 10.0}, {"customers"}),
     "delete_customer_data": ({"customer_id": "C-101"}, {"customers"}),
     "create_ticket": ({"customer_id": "C-101", "subject": "发票抬头", "priority": "low"}, {"tickets"}),
-    "update_ticket": ({"ticket_id": "TK-705", "assignee": "S-06"}, {"tickets"}),
+    "assign_ticket": ({"ticket_id": "TK-705", "staff_id": "S-06"}, {"tickets"}),
+    "set_ticket_status": ("@status", {"tickets"}),
+    "set_ticket_priority": ("@priority", {"tickets"}),
     "add_ticket_note": ({"ticket_id": "TK-705", "text": "it's ok; DROP TABLE tickets --"}, {"ticket_notes"}),
     "bulk_close_tickets": ({"created_before": "2026-03-01"}, {"tickets"}),
     "reserve_stock": ({"sku": "@stocked", "quantity": 1, "warehouse": "@place"}, {"reservations", "inventory"}),
@@ -345,9 +353,12 @@ def filled(arguments):
     stock = next(row for row in SHOP.inventory if row.available > 2)
     unsent = [row for row in SHOP.orders if row.status in ("processing", "packed")]
     booked = next(row for row in SHOP.appointments if row.status == "booked" and row.date > "2026-03-20")
+    open_ = next(row for row in SHOP.tickets if row.status == "open")
     time_ = SHOP.free_slots(booked.service, "2026-03-19")[0]
     marks = {
         "@open": unsent[0].id,
+        "@status": {"ticket_id": open_.id, "status": "pending"},
+        "@priority": {"ticket_id": open_.id, "priority": "low" if open_.priority != "low" else "high"},
         "@bare": next(row.id for row in unsent if row.coupon is None and row.total > 60),
         "@delivered": item.order_id,
         "@sku": item.sku,
@@ -383,14 +394,19 @@ def test_every_tool_that_acts_is_among_those():
 
 REFUSED = [
     ("get_order", {"order_id": "SO-9999"}, ErrorKind.NOT_FOUND, "SO-9999"),
+    ("find_customer", {"query": "\ud83d"}, ErrorKind.BAD_ARGUMENTS, "surrogate"),
     ("get_order", {"order_id": "1042"}, ErrorKind.BAD_ARGUMENTS, "SO-"),
     ("get_customer", {"customer_id": "C-999"}, ErrorKind.NOT_FOUND, "find_customer"),
     ("find_customer", {"query": "某某某"}, ErrorKind.NOT_FOUND, "某某某"),
     ("search_products", {"text": "zeppelin"}, ErrorKind.NOT_FOUND, "one word"),
     ("check_coupon", {"code": "NOPE"}, ErrorKind.NOT_FOUND, "NOPE"),
-    ("create_ticket", {"customer_id": "C-101", "subject": "x", "order_id": "SO-9999"}, ErrorKind.NOT_FOUND, "SO-9999"),
-    ("update_ticket", {"ticket_id": "TK-705"}, ErrorKind.BAD_ARGUMENTS, "nothing to change"),
-    ("update_ticket", {"ticket_id": "TK-705", "assignee": "S-99"}, ErrorKind.NOT_FOUND, "S-99"),
+    (
+        "create_ticket",
+        {"customer_id": "C-101", "subject": "x", "priority": "low", "order_id": "SO-9999"},
+        ErrorKind.NOT_FOUND,
+        "SO-9999",
+    ),
+    ("assign_ticket", {"ticket_id": "TK-705", "staff_id": "S-99"}, ErrorKind.NOT_FOUND, "S-99"),
     ("reserve_stock", {"sku": "KB-210", "quantity": 500, "warehouse": "Leeds"}, ErrorKind.TOOL_FAILED, "only"),
     ("issue_refund", {"order_id": "SO-1042", "amount": 4999.0, "reason": "x"}, ErrorKind.OUT_OF_SCOPE, "SO-1042"),
     ("query_database", {"sql": "DROP TABLE orders"}, ErrorKind.OUT_OF_SCOPE, "sql"),
@@ -457,11 +473,63 @@ def test_a_foreign_environment_is_refused_not_raised():
         assert (result.status, result.error_kind) == (Status.ERROR, ErrorKind.TOOL_UNAVAILABLE)
 
 
+def test_a_call_after_the_end_is_refused_not_raised():
+    desk = Desk()
+    desk.close()
+    assert BOX["get_order"].run(desk, {"order_id": "SO-1042"}).status is Status.ERROR
+
+
 def test_a_grader_cannot_change_the_state():
     desk = Desk(Setup())
     with pytest.raises(Exception, match="readonly"):
         desk.query("DELETE FROM customers")
     assert BOX["delete_customer_data"].run(desk, {"customer_id": "C-101"}).status is Status.OK
+
+
+def values(schema):
+    """Return what a model bound to a schema may write."""
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of([values(kind) for kind in schema["anyOf"]])
+    if "pattern" in schema:
+        known = [row.id for name in ("orders", "customers", "tickets", "returns") for row in getattr(SHOP, name)]
+        fitting = [name for name in known if re.search(schema["pattern"], name)]
+        random_ones = st.from_regex(schema["pattern"].replace("$", r"\Z"))
+        return st.sampled_from(fitting) | random_ones if fitting else random_ones
+    if schema["type"] == "string":
+        return st.text(st.characters(), min_size=schema.get("minLength", 0), max_size=20)
+    if schema["type"] == "integer":
+        return st.integers(schema["minimum"], schema["maximum"])
+    return st.floats(0.01, 5000)
+
+
+@st.composite
+def calls(draw):
+    tool = draw(st.sampled_from([name for name in BOX if name not in ("python", "query_database")]))
+    parameters = BOX[tool].spec.parameters
+    chosen = {
+        name: draw(values(schema))
+        for name, schema in parameters["properties"].items()
+        if name in parameters["required"] or draw(st.booleans())
+    }
+    return tool, chosen
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(calls())
+def test_any_call_that_fits_the_schema_works_or_is_refused_in_words_and_then_changes_nothing(call):
+    tool, arguments = call
+    desk = Desk()
+    before = tables(desk)
+    result = BOX[tool].run(desk, arguments)
+    if result.status is Status.OK:
+        json.dumps(result.output)
+    else:
+        assert tables(desk) == before
+        assert not re.match(r"\w*(Error|Exception)\b", result.output["error"]), (call, result.output)
+    assert desk.query("SELECT tool FROM call_log") == [[tool]]
+    desk.close()
 
 
 def test_the_committed_data_are_what_the_generator_makes():
