@@ -107,7 +107,7 @@ class LocalModel:
         self._lock = threading.Lock()
         self._prompter = Prompter(loaded.tokenizer)
         self._engine = Engine(loaded, self._options.prefix_mb * _MIB)
-        ends = _end_tokens(loaded)
+        ends = _end_tokens(loaded, self._engine.vocabulary)
         self._grammars = Grammars(loaded.tokenizer, self._engine.vocabulary, ends)
         self._decoder = Decoder(self._prompter.decode, ends)
         self._context = _context(self._engine, loaded.tokenizer)
@@ -202,13 +202,13 @@ class LocalModel:
         return self._decode(jobs[:half], uses) + self._decode(jobs[half:], uses)
 
 
-def _end_tokens(loaded: Loaded) -> list[int]:
+def _end_tokens(loaded: Loaded, width: int) -> list[int]:
     """Return the ids of the tokens that end a turn, the tokenizer's own first."""
     configured = getattr(loaded.weights.generation_config, "eos_token_id", None)
     ends = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
     vocabulary = loaded.tokenizer.get_vocab()
     ends += [vocabulary[text] for text in _END_TEXTS if text in vocabulary]
-    return list(dict.fromkeys(int(end) for end in ends if end is not None))
+    return list(dict.fromkeys(int(end) for end in ends if end is not None and 0 <= end < width))
 
 
 def _context(engine: Engine, tokenizer: Any) -> int | None:

@@ -117,9 +117,11 @@ class Engine:
 
     def _set_attention(self) -> bool:
         """Use our attention if the model has full attention only, and a probe gives the same logits with it."""
+        own = self._weights.config._attn_implementation
+        if own == NAME:  # weights that another engine set before
+            return True
         if not _has_full_attention(self._weights.config):
             return False
-        own = self._weights.config._attn_implementation
         probe = [token % self.vocabulary for token in _PROBE]
         wanted = SingleRow(self._weights).extend([probe])[0]
         try:

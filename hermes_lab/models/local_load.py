@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from gguf import GGUFReader
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.utils import logging
 
@@ -54,7 +56,7 @@ def load(source: str, *, device: str | None = None, dtype: str | None = None) ->
             else:
                 weights, tokenizer = _load_pretrained(source, path, chosen_dtype)
             weights = weights.to(chosen_device).eval()
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, struct.error) as error:
         raise _explain(source, path, error) from error
     return Loaded(weights, tokenizer, chosen_device, chosen_dtype)
 
@@ -63,6 +65,9 @@ def load_gguf(path: Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]
     """Return the weights of a GGUF file, no longer quantized, and its tokenizer."""
     folder, name = str(path.parent), path.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    if tokenizer.chat_template is None:  # transformers overlooks it where tokenizer files lie beside the GGUF
+        field = GGUFReader(path).get_field("tokenizer.chat_template")
+        tokenizer.chat_template = field.contents() if field is not None else None
     with contextlib.redirect_stderr(io.StringIO()):  # transformers shows a bar here that no setting of its own hides
         weights = AutoModelForCausalLM.from_pretrained(
             folder, gguf_file=name, dtype=dtype, quantization_config=GgufConfig(dequantize=True)
