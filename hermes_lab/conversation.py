@@ -211,10 +211,15 @@ class _Lasting:
 
 
 class _Kept:
-    """An environment that one episode's end does not close."""
+    """An environment that one episode's end does not close; to tools it is the environment itself."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+
+    @property  # type: ignore[misc]  # mypy knows `__class__` as an attribute only
+    def __class__(self) -> type:
+        """What `isinstance` sees, for tools look whether an environment is of their suite."""
+        return type(self._environment)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._environment, name)

@@ -190,7 +190,7 @@ def _symptoms(lab: Lab) -> Iterator[Check]:
     for one in found:
         yield Check(one.name, "trouble" if one.serious else "note", f"{one.found}: {one.cause}", one.remedy)
     if not found:
-        yield Check("episodes", "ok", f"the last {episodes} show no known symptom" if episodes else "none yet")
+        yield Check("episodes", "ok", f"the last {episodes} episodes show no known symptom" if episodes else "none yet")
 
 
 CHECKS: tuple[tuple[str, Callable[[Lab], Iterator[Check]]], ...] = (

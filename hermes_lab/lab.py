@@ -36,13 +36,13 @@ format = {FORMAT}
 # strong = "..."            # escalations go there; the light one where it is not named
 # cache = true              # keep the replies to identical greedy requests
 # prices."NAME" = {{ input = 0.1, cached_input = 0.05, output = 0.3 }}   # USD a million tokens
-# options."NAME" = {{ ... }}                                             # see `hermes-lab models`
+# options."NAME" = {{ ... }}                                             # see `hermes-lab models --options`
 
 [run]
 # at_once = 32              # episodes that advance together
 
 [permissions]
-# timeout_s = 300           # a person who has not answered by then has said no
+# timeout_s = 60            # a person who has not answered by then has said no
 # [[permissions.rules]]     # tools of level high_risk always ask
 # name = "large-refunds"
 # tool = "*refund*"

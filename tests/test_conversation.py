@@ -15,6 +15,7 @@ from hermes_lab import Lab
 from hermes_lab import open as open_lab
 from hermes_lab.effects import End
 from hermes_lab.errors import MissingError
+from hermes_lab.models.hermes import render_call
 from hermes_lab.tasks import Exchange
 
 
@@ -45,9 +46,10 @@ def test_a_turn_is_an_episode_and_the_next_one_knows_it(weather):
     ((prompt,),) = rows(
         lab, "select input from events where action = 'generation' and task_id = ?", f"{talk.conversation_id}-2"
     )
-    assert [
-        turn["content"] for turn in json.loads(prompt)["messages"][1:3]
-    ] == ["What is the weather in 杭州?", "杭州: 晴 🌞"]
+    assert [turn["content"] for turn in json.loads(prompt)["messages"][1:3]] == [
+        "What is the weather in 杭州?",
+        "杭州: 晴 🌞",
+    ]
 
 
 def test_the_type_of_a_request_is_guessed_from_the_suite(weather):
@@ -126,3 +128,24 @@ def test_a_high_risk_tool_asks_and_nobody_is_a_no(weather):
     assert rows(lab, "select name, status from events where action = 'permission_decided'") == [
         ("unattended", "denied")
     ]
+
+
+def test_tools_know_the_environment_and_it_lasts_from_turn_to_turn(weather):
+    lab = scripted(weather, call("杭州"), final(), call("杭州"), final())
+    with lab.converse(SUITE) as talk:
+        talk.ask("杭州?")
+        talk.ask("杭州 again?")
+    outputs = rows(lab, "select output from events where action = 'tool_called'")
+    assert outputs == [('{"weather":"晴 sunny"}',)] * 2
+
+
+def test_the_desk_remembers_what_was_done_in_an_earlier_turn(lab):
+    credit = render_call("create_ticket", {"customer_id": "C-101", "subject": "发票", "priority": "high"})
+    looked = render_call("list_tickets", {"status": "open", "priority": "high"})
+    lab = scripted(lab, credit, final(), looked, final())
+    with lab.converse("desk") as talk:
+        talk.ask("Open a ticket about an invoice for C-101.")
+        talk.ask("Which urgent tickets are open?")
+    (opened, listed) = rows(lab, "select status, output from events where action = 'tool_called' order by event_id")
+    assert (opened[0], listed[0]) == ("ok", "ok"), (opened, listed)
+    assert "发票" in listed[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hermes_lab.cli import doctor, log, record, show
+from hermes_lab.cli import chat, doctor, log, models, record, run, show, suite, tools
 from hermes_lab.errors import HermesLabError
 
 NEWLINE = "\n"
@@ -17,6 +17,8 @@ NEWLINE = "\n"
 _EPILOG = """
 \b
 Example:
+  hermes-lab run desk --limit 24
+  hermes-lab chat
   hermes-lab import ~/.hermes
   hermes-lab sql "select action, name, sum(weight) from events group by 1, 2"
 
@@ -39,7 +41,17 @@ def cli(context: click.Context, lab: str | None) -> None:
         click.echo(context.get_help())
 
 
-for command in (record.import_, record.sql, log.log, doctor.doctor):
+for command in (
+    run.run,
+    chat.chat,
+    suite.suite,
+    tools.tools,
+    models.models,
+    record.import_,
+    record.sql,
+    log.log,
+    doctor.doctor,
+):
     cli.add_command(command)
 
 

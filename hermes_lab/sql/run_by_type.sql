@@ -1,5 +1,6 @@
 -- What became of a run, by task type: completion (mean grade), and what an episode took on average.
 -- Where an attempt was made again (its run was killed before it was graded), the last one counts.
+-- (try_cast, for a cast is made before the filter looks at the action.)
 with episodes as (
     select
         episode_id,
@@ -7,11 +8,11 @@ with episodes as (
         any_value(task_type) as task_type,
         any_value(input->>'$.seed') filter (action = 'task_started') as seed,
         any_value(name) filter (action = 'task_ended') as how,
-        any_value(cast(output->>'$.tokens' as bigint)) filter (action = 'task_ended') as tokens,
-        any_value(cast(output->>'$.seconds' as double)) filter (action = 'task_ended') as seconds,
-        any_value(cast(output->>'$.usd' as double)) filter (action = 'task_ended') as usd,
+        any_value(try_cast(output->>'$.tokens' as bigint)) filter (action = 'task_ended') as tokens,
+        any_value(try_cast(output->>'$.seconds' as double)) filter (action = 'task_ended') as seconds,
+        any_value(try_cast(output->>'$.usd' as double)) filter (action = 'task_ended') as usd,
         any_value(json_array_length(output, '$.calls')) filter (action = 'task_ended') as calls,
-        arg_max(cast(output->>'$.score' as double), event_id) filter (action = 'graded') as score
+        arg_max(try_cast(output->>'$.score' as double), event_id) filter (action = 'graded') as score
     from events
     where run_id = ? and episode_id is not null
     group by episode_id

@@ -3,7 +3,7 @@ select
     episode_id,
     any_value(task_id) as task_id,
     any_value(task_type) as task_type,
-    any_value(cast(input->>'$.seed' as bigint)) filter (action = 'task_started') as seed,
+    any_value(try_cast(input->>'$.seed' as bigint)) filter (action = 'task_started') as seed,
     any_value(input->>'$.run.suite') filter (action = 'task_started') as suite,
     any_value(config_version) as config_version,
     max(step) + 1 as next_step,
