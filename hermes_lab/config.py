@@ -175,10 +175,7 @@ class Sampling(_Part, frozen=True):
     answer_chars: _Positive = 400
 
 
-_ROLE = (
-    "You are a function calling AI model. You are careful: you use a tool to look things up or to act, "
-    "never invent its results, and give a final answer once the request is done."
-)
+_ROLE = "You are a function calling AI model. Use the tools to look things up and to act; never invent results."
 
 
 def _default_system() -> dict[str, str]:

@@ -258,7 +258,7 @@ class Lab:
         from hermes_lab.suites.registry import open_suite
 
         opened = open_suite(suite, self.path)
-        tasks = opened.tasks("traffic")
+        tasks = opened.tasks("traffic") or opened.tasks()
         return Conversation(
             self,
             opened.toolbox(),

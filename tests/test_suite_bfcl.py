@@ -18,7 +18,7 @@ from hermes_lab.suites.graders import grade
 from hermes_lab.suites.stored import StoredSuite
 from hermes_lab.tasks import Calls, Exchange, PythonGrader, Split
 
-SAMPLES = Path(__file__).parent / "samples" / "bfcl"
+SAMPLES = Path(__file__).parent / "bfcl"
 WHEEL = "bfcl_eval-2026.3.23-py3-none-any.whl"
 
 
