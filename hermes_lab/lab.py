@@ -4,83 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from hermes_lab.errors import ConfigError, HermesLabError, MissingError, WriteError
-from hermes_lab.log import Log, LogSettings, files
-from hermes_lab.models.registry import ModelSettings
-from hermes_lab.permissions import PermissionSettings
-
-FORMAT = 1
-"""Version of the lab's folder; a lab of a newer one is refused."""
+from hermes_lab.lab_settings import NEW_LAB_TOML, Settings, read_settings
+from hermes_lab.log import Log, files
 
 DEFAULT = "data/lab"
 """Where a lab is when neither `--lab` nor `HERMES_LAB_HOME` names another."""
-
-_NEW_LAB_TOML = f"""\
-# A lab of hermes-lab: see the README. Every key is optional but `format`.
-format = {FORMAT}
-
-[log]
-# durability_ms = 50        # events are on the disk at most this late; 0: before `append` returns
-# memory_limit = "2GB"      # what a query may take; more goes to cache/duckdb
-# thin = {{ canary_observed = 10 }}   # merge every 10 such events into one of weight 10
-
-[models]
-# light = "embedded"        # or "hf:NousResearch/Hermes-3-Llama-3.1-8B", "openai:http://127.0.0.1:8000/v1#hermes-4"
-# strong = "..."            # escalations go there; the light one where it is not named
-# cache = true              # keep the replies to identical greedy requests
-# prices."NAME" = {{ input = 0.1, cached_input = 0.05, output = 0.3 }}   # USD a million tokens
-# options."NAME" = {{ ... }}                                             # see `hermes-lab models --options`
-
-[run]
-# at_once = 32              # episodes that advance together
-
-[permissions]
-# timeout_s = 60            # a person who has not answered by then has said no
-# [[permissions.rules]]     # tools of level high_risk always ask
-# name = "large-refunds"
-# tool = "*refund*"
-# argument = "amount"
-# pattern = "^[0-9]{{4,}}"
-# decision = "deny"         # or "ask"
-# reason = "refunds of 1000 and more are made by hand"
-"""
-
-
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How runs are driven; nothing here changes what an agent does.
-
-    Attributes:
-        at_once: episodes that advance together; their questions to a model go in one batch.
-        tool_workers: threads that run tools.
-    """
-
-    at_once: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
-    tool_workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `lab.toml` holds.
-
-    Attributes:
-        format: version of the lab's folder.
-        log: see `LogSettings`.
-        models: see `models.registry.ModelSettings`.
-        run: how runs are driven; see `RunSettings`.
-        permissions: see `permissions.PermissionSettings`.
-    """
-
-    format: Annotated[int, msgspec.Meta(ge=1)]
-    log: LogSettings = LogSettings()
-    models: ModelSettings = ModelSettings()
-    run: RunSettings = RunSettings()
-    permissions: PermissionSettings = PermissionSettings()
 
 
 class Lab:
@@ -340,7 +273,7 @@ def open_lab(path: Path | str | None = None, *, create: bool = True) -> Lab:
                 "or make one with `hermes-lab import FILE`"
             )
         _make(folder)
-    return Lab(folder, _read_settings(toml))
+    return Lab(folder, read_settings(toml))
 
 
 def _make(folder: Path) -> None:
@@ -348,23 +281,4 @@ def _make(folder: Path) -> None:
         if folder.is_dir() and any(p for p in folder.iterdir() if p.name != "events"):
             raise ConfigError(f"{folder} holds other files and no lab.toml: name an empty or a new folder for the lab")
         folder.mkdir(parents=True, exist_ok=True)
-        files.atomic_write(folder / "lab.toml", _NEW_LAB_TOML.encode())
-
-
-def _read_settings(path: Path) -> Settings:
-    with files.disk_errors(f"reading {path}"):
-        text = path.read_bytes()
-    try:
-        values = tomllib.loads(text.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-    version = values.get("format")
-    if isinstance(version, int) and version > FORMAT:
-        raise ConfigError(
-            f"{path}: this lab was written by a newer hermes-lab (format {version}; this one knows {FORMAT}): "
-            "upgrade hermes-lab to open it"
-        )
-    try:
-        return msgspec.convert(values, Settings)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        files.atomic_write(folder / "lab.toml", NEW_LAB_TOML.encode())
