@@ -82,7 +82,7 @@ class Routing(_Part, frozen=True):
         policy_weight: how much policy memory counts beside the similarity to the request, 0 to 1.
     """
 
-    shortlist: _Positive | Literal["all"] = "all"
+    shortlist: _Positive | Literal["all"] = 3
     order: Literal["listing", "ranked"] = "listing"
     drop_after: _Count = 3
     keep_at_least: _Positive = 3
@@ -185,7 +185,7 @@ def _default_system() -> dict[str, str]:
 class AgentConfig(_Part, frozen=True):
     """Everything about the agent that may evolve.
 
-    >>> AgentConfig().version == AgentConfig(routing=Routing(shortlist=3)).version
+    >>> AgentConfig().version == AgentConfig(routing=Routing(shortlist=1)).version
     False
     >>> AgentConfig().version.startswith("c-")
     True
@@ -265,8 +265,8 @@ def read_config(path: Path | str) -> AgentConfig:
 def changed(config: AgentConfig, **values: Any) -> AgentConfig:
     """Return `config` with values set by dotted name.
 
-    >>> changed(AgentConfig(), **{"routing.shortlist": 3}).routing.shortlist
-    3
+    >>> changed(AgentConfig(), **{"routing.shortlist": 1}).routing.shortlist
+    1
 
     Raises:
         ConfigError: no such setting, or a wrong value.

@@ -43,9 +43,10 @@ REFUND = spec("refund", Level.HIGH_RISK, required=["order"])
 POLICY = spec("policy_search", required=["query"], action=Action.RETRIEVAL)
 VIEW = view_of(FIND, LIST, CANCEL, REFUND)
 TASK = task_of(VIEW)
-QUIET = changed(AgentConfig(), **{"reflection.mode": "off"})
+PLAIN = changed(AgentConfig(), **{"routing.shortlist": "all"})
+QUIET = changed(PLAIN, **{"reflection.mode": "off"})
 FREE = changed(QUIET, **{"prompt.decoding": "free"})
-ALWAYS = changed(AgentConfig(), **{"reflection.mode": "always"})
+ALWAYS = changed(PLAIN, **{"reflection.mode": "always"})
 
 
 def plans(driven: Driven) -> int:
@@ -69,7 +70,7 @@ def numbered(name: str, times: int, **fields: Any) -> list[str]:
 
 
 def test_no_tool_is_needed():
-    done = drive(TASK, AgentConfig(), VIEW, [final("你好 👋")])
+    done = drive(TASK, PLAIN, VIEW, [final("你好 👋")])
     assert (done.ending.end, done.ending.answer, done.ending.calls) == (End.COMPLETED, "你好 👋", ())
     assert [type(one) for one in done.effects] == [Note, Note, Note, Ask, Note, Note]
     assert [one.action for one in done.effects if isinstance(one, Note)] == [
@@ -84,7 +85,7 @@ def test_no_tool_is_needed():
 def test_one_tool_then_an_answer():
     done = drive(
         TASK,
-        AgentConfig(),
+        PLAIN,
         VIEW,
         [call("find_order", order="SO-1"), final("It is in Oslo.")],
         {"find_order": gives({"place": "Oslo"})},
@@ -120,19 +121,19 @@ def test_calls_after_the_final_answer_do_not_run():
 
 
 def test_a_bound_turn_is_offered_the_tools_and_a_final_answer():
-    ask = drive(TASK, AgentConfig(), VIEW, [final("x")]).asks()[0]
+    ask = drive(TASK, PLAIN, VIEW, [final("x")]).asks()[0]
     assert offered(ask) == ["find_order", "list_orders", "cancel_order", "refund", "final_answer"]
     assert len(ask.request.schema["anyOf"]) == 5
 
 
 def test_a_tool_that_the_suite_lacks_is_not_offered():
-    done = drive(task_of(VIEW, tools=("find_order", "吹牛")), AgentConfig(), VIEW, [final("x")])
+    done = drive(task_of(VIEW, tools=("find_order", "吹牛")), PLAIN, VIEW, [final("x")])
     assert offered(done.asks()[0]) == ["find_order", "final_answer"]
 
 
 def test_history_is_shown_before_the_request():
     task = task_of(VIEW, "And the other one?", history=(Exchange(user="Where is SO-1?", agent="In Oslo 奥斯陆."),))
-    turns = drive(task, AgentConfig(), VIEW, [final("x")]).asks()[0].request.messages
+    turns = drive(task, PLAIN, VIEW, [final("x")]).asks()[0].request.messages
     assert [turn.content for turn in turns][1:4] == ["Where is SO-1?", "In Oslo 奥斯陆.", "And the other one?"]
 
 
@@ -172,7 +173,7 @@ def test_a_tool_that_changes_its_arguments_changes_nothing_else():
     ],
 )
 def test_a_failed_check_is_the_correction(turn, kind, said):
-    done = drive(TASK, AgentConfig(), VIEW, [turn, call("find_order", order="SO-1"), final("x")])
+    done = drive(TASK, PLAIN, VIEW, [turn, call("find_order", order="SO-1"), final("x")])
     assert done.problems() == [kind]
     assert said in done.notes(Action.TOOL_CHECKED)[0].observation
     assert [ask.purpose for ask in done.asks()] == ["plan", "plan", "plan"]
@@ -183,7 +184,7 @@ def test_a_failed_check_is_the_correction(turn, kind, said):
 def test_a_precheck_refuses():
     checked = spec("pay", required=["to"], precheck=lambda given: "pay whom?" if not given["to"] else None)
     view = view_of(checked)
-    done = drive(task_of(view), AgentConfig(), view, [call("pay", to=""), final("x")])
+    done = drive(task_of(view), PLAIN, view, [call("pay", to=""), final("x")])
     assert (done.acts(), done.problems()) == ([], [ErrorKind.PRECHECK_FAILED])
     assert done.notes(Action.TOOL_CHECKED)[0].observation == "pay whom?"
 
@@ -197,7 +198,7 @@ def test_a_sound_call_beside_an_unreadable_one_runs_and_the_other_is_told():
 
 def test_the_same_call_again_is_refused():
     again = call("find_order", order="SO-1")
-    done = drive(TASK, AgentConfig(), VIEW, [again, again, final("x")])
+    done = drive(TASK, PLAIN, VIEW, [again, again, final("x")])
     assert len(done.acts()) == 1
     assert done.problems() == [ErrorKind.REPEATED_CALL]
     assert done.ending.end is End.COMPLETED
@@ -237,7 +238,7 @@ def test_a_failure_in_passing_is_tried_again_at_most_twice():
 @pytest.mark.parametrize("transient", [False, True])
 @pytest.mark.parametrize("mode", ["off", "on_failure", "always"])
 def test_the_third_same_failure_ends_it_with_no_model_call_after(mode, transient):
-    config = changed(AgentConfig(), **{"reflection.mode": mode})
+    config = changed(PLAIN, **{"reflection.mode": mode})
 
     def answer(ask: Ask) -> Any:
         if ask.purpose == "reflect":
@@ -290,12 +291,12 @@ def test_the_same_failures_count_with_other_calls_in_between():
     ],
 )
 def test_the_same_refusal_three_times_is_a_dead_loop(turn):
-    done = drive(TASK, AgentConfig(), VIEW, [turn] * 3)
+    done = drive(TASK, PLAIN, VIEW, [turn] * 3)
     assert (done.ending.end, plans(done)) == (End.DIVERGED, 3)
 
 
 def test_repeats_of_a_call_are_a_dead_loop():
-    done = drive(TASK, AgentConfig(), VIEW, [call("list_orders")] * 4)
+    done = drive(TASK, PLAIN, VIEW, [call("list_orders")] * 4)
     assert (done.ending.end, len(done.acts()), plans(done)) == (End.DIVERGED, 1, 4)
 
 
@@ -316,7 +317,7 @@ def test_a_high_risk_tool_always_asks_a_person(tool, asked):
 
 
 def test_no_means_no():
-    done = drive(TASK, AgentConfig(), VIEW, [call("refund", order="SO-1"), final("It was not allowed.")], permits=no)
+    done = drive(TASK, PLAIN, VIEW, [call("refund", order="SO-1"), final("It was not allowed.")], permits=no)
     assert (done.acts(), done.ending.end) == ([], End.COMPLETED)
     checked = done.notes(Action.TOOL_CHECKED)[0]
     assert (checked.status, checked.error_kind) == (Status.DENIED, ErrorKind.NO_PERMISSION)
@@ -325,12 +326,12 @@ def test_no_means_no():
 
 def test_two_denials_end_it():
     turns = [call("refund", order="SO-1"), call("refund", order="SO-2")]
-    done = drive(TASK, AgentConfig(), VIEW, turns)
+    done = drive(TASK, PLAIN, VIEW, turns)
     assert (done.ending.end, plans(done), done.acts()) == (End.DENIED, 2, [])
 
 
 def test_the_same_call_denied_twice_ends_it():
-    done = drive(TASK, AgentConfig(), VIEW, [call("refund", order="SO-1")] * 2)
+    done = drive(TASK, PLAIN, VIEW, [call("refund", order="SO-1")] * 2)
     assert done.ending.end is End.DENIED
 
 
@@ -379,7 +380,7 @@ def test_a_check_comes_before_the_person():
 
 @pytest.mark.parametrize(("mode", "after_ok", "after_failure"), [("off", 0, 0), ("on_failure", 0, 1), ("always", 1, 1)])
 def test_when_a_model_is_asked_to_reflect(mode, after_ok, after_failure):
-    config = changed(AgentConfig(), **{"reflection.mode": mode})
+    config = changed(PLAIN, **{"reflection.mode": mode})
     fix = judged("needs_fix", "logic_gap", "look further 再看看")
     for tool, times in ((gives("ok"), after_ok), (fails(), after_failure)):
         replies = [call("find_order", order="x"), *[fix] * times, final("done")]
@@ -434,7 +435,7 @@ def test_done_in_the_middle_of_a_free_turn_stops_its_other_calls():
 def test_done_about_a_failed_step_is_not_believed():
     done = drive(
         TASK,
-        AgentConfig(),
+        PLAIN,
         VIEW,
         [call("cancel_order", order="SO-1"), judged("done"), call("cancel_order", order="SO-2"), final("ok")],
         {"cancel_order": in_turn(failure("no such order"), Result("cancelled"))},
@@ -450,7 +451,7 @@ def test_done_about_a_failed_step_is_not_believed():
 def test_giving_up(reason, end):
     done = drive(
         TASK,
-        AgentConfig(),
+        PLAIN,
         VIEW,
         [call("find_order", order="x"), judged("give_up", reason, "无法完成")],
         {"find_order": fails()},
@@ -528,7 +529,7 @@ def test_documents_are_searched_only_where_that_is_allowed(decision):
 def test_a_claim_that_the_tool_events_contradict_is_held_against_it_once():
     done = drive(
         TASK,
-        AgentConfig(),
+        PLAIN,
         VIEW,
         [
             call("cancel_order", order="SO-1"),
@@ -549,7 +550,7 @@ def test_a_failed_look_is_no_contradiction():
 
 
 def test_a_denial_is_no_contradiction():
-    done = drive(TASK, AgentConfig(), VIEW, [call("refund", order="x"), final("It was not allowed.")])
+    done = drive(TASK, PLAIN, VIEW, [call("refund", order="x"), final("It was not allowed.")])
     assert (done.ending.end, plans(done)) == (End.COMPLETED, 2)
 
 
@@ -674,13 +675,13 @@ def test_what_a_server_does_count_is_counted(known, at_least):
     ],
 )
 def test_a_model_that_fails(broken, end):
-    done = drive(TASK, AgentConfig(), VIEW, [broken])
+    done = drive(TASK, PLAIN, VIEW, [broken])
     assert (done.ending.end, "失败" in done.ending.reason) == (end, True)
 
 
 def test_a_reply_that_was_cut_off_in_a_call_is_not_run():
     cut = reply('<tool_call>\n{"name": "cancel_order", "arguments": {"order": "SO-1', finish=Finish.LENGTH)
-    done = drive(TASK, AgentConfig(), VIEW, [cut, final("x")])
+    done = drive(TASK, PLAIN, VIEW, [cut, final("x")])
     assert (done.acts(), done.problems()) == ([], [ErrorKind.UNREADABLE_CALL])
 
 
@@ -831,7 +832,7 @@ def test_the_record_says_where_it_failed_what_was_decided_and_what_came_of_it():
 
 def test_the_grader_is_not_recorded():
     task = task_of(VIEW, grader=Answer(items=("the secret answer",)))
-    done = drive(task, AgentConfig(), VIEW, [final("x")])
+    done = drive(task, PLAIN, VIEW, [final("x")])
     assert "the secret answer" not in payload.dumps([repr(one) for one in done.effects])
 
 
@@ -848,7 +849,7 @@ def test_the_grader_is_not_recorded():
     ],
 )
 def test_each_way_to_end(replies, end, status):
-    done = drive(TASK, AgentConfig(), VIEW, replies, {"find_order": fails()})
+    done = drive(TASK, PLAIN, VIEW, replies, {"find_order": fails()})
     assert done.ending.end is end
     (ended,) = done.notes(Action.TASK_ENDED)
     assert (ended.name, ended.status) == (end, status)
@@ -870,7 +871,7 @@ SCRIPT: list[Any] = [
 
 
 def scripted(view: View) -> Driven:
-    return drive(TASK, AgentConfig(), view, SCRIPT, {"find_order": fails()}, yes)
+    return drive(TASK, PLAIN, view, SCRIPT, {"find_order": fails()}, yes)
 
 
 def test_the_same_outcomes_give_the_same_effects():
@@ -883,7 +884,7 @@ def test_the_same_outcomes_give_the_same_effects():
 
 def test_a_no_changes_the_effects():
     denied = drive(
-        TASK, AgentConfig(), VIEW, SCRIPT, {"find_order": fails()}, lambda _: Decision(allowed=False, by="x")
+        TASK, PLAIN, VIEW, SCRIPT, {"find_order": fails()}, lambda _: Decision(allowed=False, by="x")
     )
     assert denied.effects != scripted(VIEW).effects
 

@@ -35,7 +35,7 @@ def stats(**misses_and_hits: tuple[int, int]) -> PolicyMemory:
 
 
 def routed(request: str = "x", *, policy: PolicyMemory = NO_MEMORY, task_type: str = "orders", **settings):
-    return route(request, task_type, TOOLS, Routing(**settings), policy)
+    return route(request, task_type, TOOLS, Routing(**{"shortlist": "all", **settings}), policy)
 
 
 # -- dropping ---------------------------------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def test_misses_on_tasks_of_another_type_do_not_count():
 
 def test_misses_of_this_episode_are_added():
     policy = stats(find_order=(2, 0))
-    assert route("x", "orders", TOOLS, Routing(), policy, {"find_order": 1}).dropped == ()
-    assert route("x", "orders", TOOLS, Routing(), policy, {"find_order": 2}).dropped == ("find_order",)
+    assert route("x", "orders", TOOLS, Routing(shortlist="all"), policy, {"find_order": 1}).dropped == ()
+    assert route("x", "orders", TOOLS, Routing(shortlist="all"), policy, {"find_order": 2}).dropped == ("find_order",)
 
 
 def test_if_that_drops_all_the_first_three_stay():

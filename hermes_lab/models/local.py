@@ -43,7 +43,7 @@ class LocalOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What `lab.toml` may set about a local model.
 
     Attributes:
-        dtype: of the weights; None for bfloat16 on a GPU and float32 on the CPU.
+        dtype: of the weights; None for bfloat16 on a GPU, and on a CPU that has instructions for it.
         device: as torch names it, such as "cuda:1"; None for a GPU where there is one.
         batch_size: replies decoded at once.
         threads: CPU threads that torch uses, in the whole process; None leaves them as they are.

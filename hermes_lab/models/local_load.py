@@ -40,7 +40,7 @@ def load(source: str, *, device: str | None = None, dtype: str | None = None) ->
     Args:
         source: what stands after `hf:`.
         device: as torch names it; None for CUDA, else Apple's MPS, else the CPU.
-        dtype: one of `DTYPES`; None for bfloat16 on CUDA and MPS and float32 on the CPU.
+        dtype: one of `DTYPES`; None for bfloat16 where the device computes it quickly, else float32.
 
     Raises:
         MissingError: there is no such model, or it cannot be fetched.
@@ -111,10 +111,20 @@ def _device(named: str | None) -> torch.device:
 
 def _dtype(named: str | None, device: torch.device) -> torch.dtype:
     if named is None:
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
+        return torch.bfloat16 if device.type != "cpu" or _cpu_is_quick_in_bfloat16() else torch.float32
     if named not in DTYPES:
         raise ConfigError(f"dtype = {named!r} is not known: use one of {', '.join(DTYPES)}")
     return DTYPES[named]
+
+
+def _cpu_is_quick_in_bfloat16() -> bool:
+    """Tell whether the CPU has instructions for bfloat16; without them it is slower than float32.
+
+    On the embedded model bfloat16 is as accurate on BFCL as float32 (see `tests/benchmarks/README.md`). torch offers no
+    public name for this question, so one that is gone means no.
+    """
+    found = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(found is not None and found())
 
 
 def _explain(source: str, path: Path, error: BaseException) -> ConfigError | MissingError:
