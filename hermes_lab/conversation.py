@@ -111,6 +111,7 @@ class Conversation:
             approver=approver or Unattended(),
             setting=Setting(approval_s=lab.settings.permissions.timeout_s),
             prices=runs.model_prices(lab),
+            keep_environments=True,
         )
 
     def __enter__(self) -> Conversation:
@@ -203,29 +204,8 @@ class _Lasting:
         return self._tools
 
     def open(self, _task: Task) -> Environment | None:
-        return None if self._environment is None else _Kept(self._environment)
+        return self._environment
 
     def release(self) -> None:
         if self._environment is not None:
             self._environment.close()
-
-
-class _Kept:
-    """An environment that one episode's end does not close; to tools it is the environment itself."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    @property  # type: ignore[misc]  # mypy knows `__class__` as an attribute only
-    def __class__(self) -> type:
-        """What `isinstance` sees, for tools look whether an environment is of their suite."""
-        return type(self._environment)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._environment, name)
-
-    def query(self, sql: str) -> list[list[Any]]:
-        return self._environment.query(sql)
-
-    def close(self) -> None:
-        """Leave it open: the next turn goes on with it."""

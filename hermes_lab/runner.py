@@ -132,6 +132,7 @@ class Runner:
         setting: how to drive.
         prices: of the models' tokens by tier, where they are known.
         on_progress: called after each episode's end.
+        keep_environments: leave environments open at the end of an episode, for a conversation that goes on with it.
     """
 
     suite: World
@@ -143,6 +144,7 @@ class Runner:
     setting: Setting = field(default_factory=Setting)
     prices: Mapping[Tier, Price] = field(default_factory=dict)
     on_progress: Callable[[Progress], None] | None = None
+    keep_environments: bool = False
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Run the jobs, and return what became of each that was begun, in the order in which they ended.
@@ -226,8 +228,7 @@ class Runner:
         one.steps.close()
         if one.ending is None:
             one.recorder.note(cancelled("the run was stopped"))
-        if one.environment is not None:
-            one.environment.close()
+        self._let_go(one)
 
     def _finish(self, one: _Live, done: int, of: int) -> Outcome:
         """Grade an episode that ended, and let go of its environment."""
@@ -237,13 +238,16 @@ class Runner:
         if one.job.task.grader is not None:
             graded = self._grade(one, ending)
             one.recorder.graded(graded)
-        if one.environment is not None:
-            one.environment.close()
+        self._let_go(one)
         if self.on_progress is not None:
             seconds = time.perf_counter() - self._began
             last = (one.job.task, ending, graded)
             self.on_progress(Progress(done, of, self._model_calls, self._tokens, seconds, last))
         return Outcome(one.job, one.recorder.episode_id, ending, graded)
+
+    def _let_go(self, one: _Live) -> None:
+        if one.environment is not None and not self.keep_environments:
+            one.environment.close()
 
     def _grade(self, one: _Live, ending: Ending) -> Grade:
         def judge(request: Request) -> Reply:
