@@ -192,7 +192,7 @@ def writes(spec: Spec | None) -> bool:
 def schema_error(schema: Any) -> str | None:
     """Return what is wrong with a JSON Schema, or None."""
     try:
-        jsonschema_rs.validator_for(schema)
+        jsonschema_rs.validator_for(schema, retriever=refuse_reference)
     except (ValueError, TypeError) as error:
         return str(error).splitlines()[0][:_LONGEST_MESSAGE]
     return None
@@ -201,9 +201,18 @@ def schema_error(schema: Any) -> str | None:
 @functools.lru_cache(maxsize=4096)
 def _validator(_name: str, schema: bytes) -> Any | None:
     try:
-        return jsonschema_rs.validator_for(schema.decode())
+        return jsonschema_rs.validator_for(schema.decode(), retriever=refuse_reference)
     except (ValueError, TypeError):
         return None
+
+
+def refuse_reference(uri: str) -> Any:
+    """Refuse to fetch the document that a schema refers to: without this, it would be a read of a file or the network.
+
+    Raises:
+        ValueError: always; it says what to do instead.
+    """
+    raise ValueError(f"{uri} is another document: write its schema out")
 
 
 def _message(error: Any) -> str:

@@ -235,11 +235,22 @@ def from_values(values: dict[str, Any], where: str = "the configuration") -> Age
         config = msgspec.convert(values, AgentConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {str(error).replace('$.', '')}") from None
+    _check_json(config, where)
     ids = [rule.id for rule in config.rules]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise ConfigError(f"{where}: the rule {twice[0]!r} stands twice: give each rule an id of its own")
     return config
+
+
+def _check_json(config: AgentConfig, where: str) -> None:
+    """Refuse what JSON would lose, since a configuration is kept as JSON, and must be the same when it is read again."""
+    try:
+        same = msgspec.json.decode(msgspec.json.encode(config), type=AgentConfig) == config
+    except (UnicodeEncodeError, msgspec.MsgspecError, RecursionError) as error:
+        raise ConfigError(f"{where}: it holds a value that JSON has no form for: {error}") from None
+    if not same:
+        raise ConfigError(f"{where}: it holds a date or NaN, which JSON has no form for: write a text or a number")
 
 
 def read_config(path: Path | str) -> AgentConfig:
@@ -255,7 +266,7 @@ def read_config(path: Path | str) -> AgentConfig:
         raise ConfigError(f"{file} cannot be read: {error}") from None
     try:
         values = msgspec.json.decode(text) if file.suffix == ".json" else tomllib.loads(text)
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: also a number of many digits
         raise ConfigError(f"{file} is not {'JSON' if file.suffix == '.json' else 'TOML'}: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{file}: a configuration is a table, not a {type(values).__name__}")

@@ -87,7 +87,7 @@ def read_settings(path: Path) -> Settings:
         text = path.read_bytes()
     try:
         values = tomllib.loads(text.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}") from None
     version = values.get("format")
     if isinstance(version, int) and version > FORMAT:

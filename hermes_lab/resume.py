@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from hermes_lab.errors import ConfigError, MissingError
-from hermes_lab.log import Log
+from hermes_lab.log import Log, files
 from hermes_lab.recorder import Recorder
 from hermes_lab.runner import Job, cancelled
 from hermes_lab.sql_files import read_sql
@@ -37,6 +40,24 @@ class Attempt(NamedTuple):
     next_step: int
     finished: bool | None
     graded: bool
+
+
+@contextlib.contextmanager
+def held(lab: Path, run_id: str) -> Iterator[None]:
+    """Hold a run for this process: two that went on with it at once would do everything twice.
+
+    Raises:
+        BusyError: another process holds it.
+    """
+    folder = lab / "cache" / "runs"
+    with files.disk_errors(f"making {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    # An id can be any text; its hash is always a name for a file.
+    path = folder / f"{hashlib.sha256(run_id.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
+    with files.locked(path, f"another process is at work on the run {run_id}", timeout_s=0.0):
+        yield
+        # Only of a run that is done. Whoever waits with the file open then holds nothing, and finds nothing to do.
+        path.unlink(missing_ok=True)
 
 
 def attempts(log: Log, run_id: str) -> list[Attempt]:

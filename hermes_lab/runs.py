@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _GUESSED_CALLS = 2.5
 _GUESSED_TOKENS_A_SECOND = 400.0
 _REPLY_TOKENS = 50
+_MOST_SEED = 10**15 - 1  # what the log, a query and any model's seed can hold
+MOST_ATTEMPTS = 10_000
+"""How often a task can be tried in one run."""
 
 
 class Estimate(NamedTuple):
@@ -74,6 +77,7 @@ class Plan:
         guards: the checks at work; all, but for experiments.
         done_before: episodes of the resumed run that ended, and are not run again.
         orphans: episodes of the resumed run that never ended.
+        resumed: whether it goes on with a run that was stopped.
     """
 
     lab: Lab
@@ -85,6 +89,7 @@ class Plan:
     guards: checks.Guards = checks.ALL_GUARDS
     done_before: int = 0
     orphans: list[resuming.Attempt] = field(default_factory=list)
+    resumed: bool = False
 
     def estimate(self) -> Estimate:
         """Return what the run is expected to take: by the log where it knows, else by a guess that says so."""
@@ -130,9 +135,18 @@ class Plan:
         Raises:
             ConfigError: a model, tool or rule that cannot be used.
             WriteError: the disk is full; what was acknowledged stays, and the run can be resumed.
+            BusyError: another process is at work on this very run.
             KeyboardInterrupt: it was stopped; it can be resumed.
         """
+        with resuming.held(self.lab.path, self.run_id):
+            return self._go(approver, setting, on_progress)
+
+    def _go(
+        self, approver: Approver | None, setting: Setting | None, on_progress: Callable[[Progress], None] | None
+    ) -> Run:
         lab = self.lab
+        if self.resumed:
+            _skip_done(self)  # once more, for another process may have gone on with it meanwhile
         save_config(lab.path, self.config)
         specs = checked_specs(self.suite, self.jobs)
         redactor = Redactor(os.environ)
@@ -245,24 +259,32 @@ def plan(
 
     Raises:
         MissingError: no such run to resume, or no task.
-        ConfigError: the run to resume had another suite, configuration or tasks.
+        ConfigError: the run to resume had another suite, configuration or tasks; a seed or number of attempts that
+            is out of range.
     """
     if not tasks:
         raise MissingError(f"suite {suite.name} has no such tasks: see `hermes-lab suite show {suite.name}`")
+    if abs(seed) > _MOST_SEED or not 1 <= attempts <= MOST_ATTEMPTS:
+        raise ConfigError(
+            f"seed {seed}, attempts {attempts}: a seed has 15 digits at most, and attempts are 1 to {MOST_ATTEMPTS}"
+        )
     jobs = [Job(task, seed + attempt) for attempt in range(attempts) for task in tasks]
-    made = Plan(lab, suite, config, jobs, resume or new_id(), channel, guards)
-    if resume is not None:
-        _skip_done(made)
+    if resume is None:
+        return Plan(lab, suite, config, jobs, new_id(), channel, guards)
+    made = Plan(lab, suite, config, jobs, resume, channel, guards, resumed=True)
+    before = resuming.attempts(lab.log, resume)
+    resuming.check_same(resume, before, jobs, suite=suite.name, config_version=config.version)
+    _skip_done(made, before)
     return made
 
 
-def _skip_done(made: Plan) -> None:
+def _skip_done(made: Plan, before: list[resuming.Attempt] | None = None) -> None:
     """Take from the plan what its run finished already, and note what it left open."""
-    before = resuming.attempts(made.lab.log, made.run_id)
-    resuming.check_same(made.run_id, before, made.jobs, suite=made.suite.name, config_version=made.config.version)
+    if before is None:
+        before = resuming.attempts(made.lab.log, made.run_id)
     planned = len(made.jobs)
     made.jobs = resuming.left_to_do(made.jobs, before)
-    made.done_before = planned - len(made.jobs)
+    made.done_before += planned - len(made.jobs)
     made.orphans = [one for one in before if one.finished is None]
 
 
@@ -297,9 +319,19 @@ def model_prices(lab: Lab) -> dict[Tier, Price]:
 
 
 def save_config(lab: Path, config: AgentConfig) -> None:
-    """Keep a configuration in the lab under its version, so that what ran can be read and replayed."""
+    """Keep a configuration in the lab under its version, so that what ran can be read and replayed.
+
+    Raises:
+        ConfigError: it holds a secret, which cannot be taken out without making it another configuration.
+        WriteError, PermissionDeniedError: the disk did not take it.
+    """
     file = lab / "configs" / f"{config.version}.json"
     if not file.exists():
+        plain = msgspec.to_builtins(config)
+        if Redactor(os.environ).value(plain) != plain:
+            raise ConfigError(
+                "the configuration holds what looks like a secret, and the lab keeps configurations: take it out"
+            )
         with files.disk_errors(f"writing {file}"):
             file.parent.mkdir(parents=True, exist_ok=True)
             # Not `to_json`, which is for the hash: this is what `read_config` reads, and people.

@@ -43,4 +43,6 @@ def changed_config(config: AgentConfig, changes: tuple[str, ...]) -> AgentConfig
             values[name] = json.loads(value)
         except json.JSONDecodeError:
             values[name] = value
+        except (ValueError, RecursionError) as error:  # JSON, but with too many digits or levels
+            raise click.UsageError(f"--set {name}: {error}") from None
     return changed(config, **values) if values else config

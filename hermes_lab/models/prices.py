@@ -9,7 +9,7 @@ import msgspec
 
 from hermes_lab.models.base import Model, Reply, Request
 
-_Usd = Annotated[float, msgspec.Meta(ge=0)]
+_Usd = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

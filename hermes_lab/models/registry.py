@@ -210,7 +210,7 @@ def _kind(name: str) -> str:
     if name == EMBEDDED:
         return EMBEDDED
     for prefix in (HF, OPENAI, SCRIPTED):
-        if name.startswith(prefix) and len(name) > len(prefix):
+        if name.startswith(prefix) and len(name) > len(prefix) and "\0" not in name:
             return prefix
     raise ConfigError(f"there is no model {name!r}: write one of {KNOWN}")
 

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema_rs
 import re2
 
+from hermes_lab.checks import refuse_reference
 from hermes_lab.effects import Ending
 from hermes_lab.suites.graders_numbers import states_number
 from hermes_lab.tasks import Answer, AnswerSchema, Grade, partial_score
@@ -92,8 +93,7 @@ def _folded(text: str) -> str:
 def grade_json(spec: AnswerSchema, ending: Ending) -> Grade:
     """Return 1.0 where the answer, or a code fence in it, is JSON that is valid against the schema, else 0."""
     try:
-        # Without a retriever of our own, a reference to another document would be a request to the network.
-        validator = jsonschema_rs.validator_for(spec.schema, retriever=_refuse_reference)
+        validator = jsonschema_rs.validator_for(spec.schema, retriever=refuse_reference)
     except (ValueError, TypeError, RecursionError) as error:
         reason = f"the grader's schema is no JSON Schema ({str(error)[:_MAX_ERROR]}): mend the grader"
         return Grade(score=None, grader="json_schema", reasons=(reason,))
@@ -101,10 +101,6 @@ def grade_json(spec: AnswerSchema, ending: Ending) -> Grade:
     if failure is not None:
         return Grade(score=0.0, grader="json_schema", reasons=(failure,))
     return Grade(score=1.0, grader="json_schema")
-
-
-def _refuse_reference(uri: str) -> Any:
-    raise ValueError(f"{uri} is another document: write its schema out")
 
 
 def _json_failure(validator: Any, answer: str) -> str | None:

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from hermes_lab.errors import HermesLabError, MissingError
 from hermes_lab.suites.splitting import split_sizes
-from hermes_lab.suites.stored_files import read_suite, stored_names
+from hermes_lab.suites.stored_files import BUILT_IN, read_suite, stored_names
 from hermes_lab.tasks import Task
 from hermes_lab.tools.base import Environment, Toolbox
-
-BUILT_IN = ("desk",)
-"""Names of the suites that come with hermes-lab; a stored one of the same name is not reached."""
 
 
 class Suite(Protocol):

@@ -24,6 +24,9 @@ from hermes_lab.suites.stored import Content, StoredSuite, StoredTask, world
 from hermes_lab.suites.tool_names import merge_tools, with_tool_names
 from hermes_lab.tasks import Task
 
+BUILT_IN = ("desk",)
+"""Names of the suites that come with hermes-lab; a stored one of the same name would not be reached."""
+
 FORMAT = 1
 """Version of a suite's files; a newer one is refused."""
 
@@ -77,10 +80,10 @@ def write_suite(lab: Path, content: Content, *, replace: bool = False) -> Stored
 
     Raises:
         WriteError: there is one of that name already and it is not to be replaced, or the disk is full.
-        ConfigError: the name is none for a folder.
+        ConfigError: the name is none for a folder, or that of a built-in suite.
         EventError: a task holds what JSON cannot.
     """
-    folder = suites_folder(lab) / _checked_name(content.name)
+    folder = suites_folder(lab) / _new_name(content.name)
     with _lock(lab):
         if (folder / "suite.json").exists() and not replace:
             raise WriteError(f"there is a suite {content.name!r} in {folder}: replace it, or choose another name")
@@ -96,7 +99,7 @@ def add_tasks(lab: Path, content: Content) -> int:
         WriteError, ConfigError, EventError: as `write_suite`.
         ImportFormatError: the files that are there cannot be read.
     """
-    folder = suites_folder(lab) / _checked_name(content.name)
+    folder = suites_folder(lab) / _new_name(content.name)
     with _lock(lab):
         if not (folder / "suite.json").exists():
             return len(_write(folder, content).content.tasks)
@@ -211,6 +214,12 @@ def _decode(path: Path, kind: Any) -> Any:
         return msgspec.convert(_value(path.read_bytes()), kind)
     except (EventError, ValueError) as error:
         raise ImportFormatError(f"{path}: {str(error).replace('$.', '')}") from None
+
+
+def _new_name(name: str) -> str:
+    if name in BUILT_IN:
+        raise ConfigError(f"the suite {name!r} is built in: choose another name")
+    return _checked_name(name)
 
 
 def _checked_name(name: str) -> str:
