@@ -244,10 +244,10 @@ def from_values(values: dict[str, Any], where: str = "the configuration") -> Age
 
 
 def _check_json(config: AgentConfig, where: str) -> None:
-    """Refuse what JSON would lose, since a configuration is kept as JSON, and must be the same when it is read again."""
+    """Refuse what JSON would lose: a configuration is kept as JSON, and must be the same when it is read again."""
     try:
         same = msgspec.json.decode(msgspec.json.encode(config), type=AgentConfig) == config
-    except (UnicodeEncodeError, msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:  # a lone surrogate, thousands of digits
         raise ConfigError(f"{where}: it holds a value that JSON has no form for: {error}") from None
     if not same:
         raise ConfigError(f"{where}: it holds a date or NaN, which JSON has no form for: write a text or a number")

@@ -24,7 +24,7 @@ from hermes_lab.approvers import Approver
 from hermes_lab.asking import ModelTiers, answer
 from hermes_lab.config import AgentConfig
 from hermes_lab.effects import Act, Ask, Effect, End, Ending, Note, Permit, Remaining
-from hermes_lab.errors import ConfigError, MissingError
+from hermes_lab.errors import ConfigError, EventError, MissingError
 from hermes_lab.kinds import Action, ErrorKind, Status, Tier
 from hermes_lab.loop import View
 from hermes_lab.models.base import Reply, Request
@@ -33,6 +33,7 @@ from hermes_lab.recorder import EpisodeRecorder, Recorder
 from hermes_lab.suites.graders import grade
 from hermes_lab.tasks import Grade, Message, Task
 from hermes_lab.tools.base import Environment, Result, Tool
+from hermes_lab.tools.results import message
 
 _TRACEBACK_CHARS = 4000
 
@@ -270,8 +271,7 @@ class Runner:
             for one, result in zip(acting, self._act_all(acting, pool), strict=True):
                 act = one.effect
                 assert isinstance(act, Act)  # noqa: S101
-                one.recorder.acted(act, self.view.tools[act.tool], result)
-                self._advance(one, result)
+                self._advance(one, self._record(one, act, result))
             for one in asking:
                 permit = one.effect
                 assert isinstance(permit, Permit)  # noqa: S101
@@ -291,13 +291,22 @@ class Runner:
         try:
             # A copy: what a tool does to its arguments must not change what the loop remembers.
             arguments = copy.deepcopy(act.arguments)
-            return self._toolbox[act.tool].run(one.environment, arguments, seconds=seconds)
-        except Exception as error:  # noqa: BLE001 - `run` should not raise; if a foreign tool does, it is its failure
-            return Result(
-                output={"error": f"{type(error).__name__}: {error}"[:500]},
-                status=Status.ERROR,
-                error_kind=ErrorKind.CRASHED,
-            )
+            result = self._toolbox[act.tool].run(one.environment, arguments, seconds=seconds)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - `run` should not raise; a foreign tool's own failure
+            return _crashed(f"{type(error).__name__}: {message(error)}")
+        if not isinstance(result, Result):
+            return _crashed(f"the tool returned a {type(result).__name__} instead of a Result")
+        return result
+
+    def _record(self, one: _Live, act: Act, result: Result) -> Result:
+        """Write a tool call, and return its result: a failure where a foreign tool gave what the log cannot hold."""
+        spec = self.view.tools[act.tool]
+        try:
+            one.recorder.acted(act, spec, result)
+        except EventError as error:
+            result = _crashed(f"the tool's result cannot be recorded: {error}")
+            one.recorder.acted(act, spec, result)
+        return result
 
     def _think(self, asking: Sequence[_Live]) -> None:
         """Put the questions of all waiting episodes to their models, one call a model, and send the replies."""
@@ -327,6 +336,10 @@ class Runner:
 
 def _message(task: Task, channel: str) -> Message:
     return Message(text=task.prompt, channel=channel, task_id=task.id, task_type=task.type)
+
+
+def _crashed(error: str) -> Result:
+    return Result(output={"error": error[:500]}, status=Status.ERROR, error_kind=ErrorKind.CRASHED)
 
 
 def cancelled(why: str) -> Note:

@@ -339,13 +339,25 @@ def save_config(lab: Path, config: AgentConfig) -> None:
 
 
 def load_config(lab: Path, named: AgentConfig | Path | str | None) -> AgentConfig:
-    """Return a configuration: the default one, one that is given, one of a file, or one of the lab by its version."""
+    """Return a configuration: the default one, one that is given, one of a file, or one of the lab by its version.
+
+    Raises:
+        ConfigError: it cannot be read, or what the lab keeps under a version is not what had that version.
+    """
     if named is None:
         return AgentConfig()
     if isinstance(named, AgentConfig):
         return named
     file = lab / "configs" / f"{named}.json"
-    return read_config(file if file.exists() else named)
+    if not file.exists():
+        return read_config(named)
+    config = read_config(file)
+    if config.version != str(named):
+        raise ConfigError(
+            f"{file} was edited, or written by another hermes-lab: what it holds is {config.version}; "
+            "name the file itself to use it as it is"
+        )
+    return config
 
 
 def checked_specs(suite: World, jobs: Sequence[Job]) -> dict[str, Any]:

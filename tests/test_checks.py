@@ -106,6 +106,16 @@ def test_a_tool_with_a_wrong_schema_is_not_to_be_used():
     assert schema_error(SCHEMA) is None
 
 
+def test_a_schema_that_refers_to_another_document_reads_neither_files_nor_the_network(tmp_path):
+    other = tmp_path / "秘密.json"
+    other.write_text('{"type": "string"}')
+    spec = Spec("odd", "Odd.", {"type": "object", "properties": {"a": {"$ref": other.as_uri()}}})
+    assert "is another document" in (schema_error(spec.parameters) or "")
+    problem = bad_arguments(spec, {"a": "text"})
+    assert problem is not None
+    assert "odd has a wrong schema" in problem.message
+
+
 def test_two_tools_of_one_name_and_other_schemas_are_told_apart():
     other = Spec("ship", "Ship it.", {"type": "object", "properties": {"order": {"type": "integer"}}})
     assert bad_arguments(SHIP, {"order": "SO-1"}) is None

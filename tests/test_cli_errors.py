@@ -248,6 +248,7 @@ def test_events_of_a_newer_schema(lab: Lab, cli: Cli) -> None:
     [
         ("format = ", "is not TOML"),
         ("", "format"),
+        (f"format = {'9' * 5000}", "is not TOML"),
         ("format = 1\n[lgo]\n", "lgo"),
         ("format = 1\n[log]\nspil_over = 3\n", "spil_over"),
         ("format = 1\n[log]\ndurability_ms = 'x'\n", "durability_ms"),

@@ -94,6 +94,10 @@ def test_a_path_may_be_text_and_begin_at_home(tmp_path, monkeypatch):
         ("a.json", "[]", "a table, not a list"),
         ("a.json", "[" * 100_000, "is not JSON"),
         ("a.toml", b"\xff\xfe", "cannot be read"),
+        ("a.toml", f"[budgets]\nsteps = {'9' * 5000}", "is not TOML"),
+        ("a.toml", f'[tools."查".defaults]\nx = 0x{"f" * 5000}', "a value that JSON has no form for"),
+        ("a.toml", '[tools."查".defaults]\nx = nan', "a date or NaN"),
+        ("a.toml", '[tools."查".defaults]\nx = 2026-01-01', "a date or NaN"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, name, text, said):
@@ -236,6 +240,8 @@ def test_changed_leaves_the_old_one_alone():
         ("budgets.steps", None, "budgets.steps"),
         ("", 1, "setting"),
         ("规则", 1, "规则"),
+        ("system.role", "\ud800", "JSON has no form for"),
+        ("tools", {"查": {"defaults": {"x": float("nan")}}}, "a date or NaN"),
     ],
 )
 def test_a_wrong_change_is_refused(name, value, said):

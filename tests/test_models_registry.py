@@ -71,7 +71,19 @@ def test_a_script_file(script: Path) -> None:
         open_model(f"scripted:{script}", {"speed": 1})
 
 
-@pytest.mark.parametrize("line", ["{", "3", '{"txt": "x"}', '{"text": "x", "finish": "soon"}', "\x00", "[" * 5000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "3",
+        '{"txt": "x"}',
+        '{"text": "x", "finish": "soon"}',
+        '{"text": "好", "input_tokens": -1}',
+        '{"text": "好", "confidence": 7}',
+        "\x00",
+        "[" * 5000,
+    ],
+)
 def test_a_wrong_line_of_a_script_is_named(script: Path, line: str) -> None:
     with script.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
@@ -145,11 +157,17 @@ def test_a_cost_is_unknown_without_tokens_or_price() -> None:
         ({"options": {"hf:x": {}}}, "hf:x"),
         ({"light": "gpt-4"}, "gpt-4"),
         ({"strong": "hf:"}, "hf:"),
+        ({"light": "scripted:/脚本\0"}, "there is no model"),
     ],
 )
 def test_settings_that_nothing_would_read_are_refused(values: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         Tiers(settings(**values))
+
+
+def test_a_price_that_would_make_costs_infinite_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="<= 1000000000"):
+        settings(prices={"embedded": {"input": 1e308, "output": 1}})
 
 
 def test_an_unknown_option_is_named() -> None:
@@ -189,6 +207,7 @@ def test_the_list_of_models(tmp_path: Path, script: Path, monkeypatch: pytest.Mo
         ("scripted:gone", "missing"),
         ("openai:nonsense", "wrong"),
         ("gpt-4", "wrong"),
+        ("scripted:/脚本\0", "wrong"),
     ],
 )
 def test_the_list_never_fails(name: str, state: str) -> None:

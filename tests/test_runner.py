@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 import toy_suite
@@ -18,22 +20,24 @@ from hermes_lab.loop import View
 from hermes_lab.models.prices import Price
 from hermes_lab.recorder import Recorder
 from hermes_lab.runner import Job, Runner, Setting
+from hermes_lab.tools.base import Result, Spec
 
 CONFIG = AgentConfig(short_term=msgspec.structs.replace(AgentConfig().short_term, steps=8))
 
 
 def run(lab, tasks, *, model=None, suite=None, config=CONFIG, approver=None, run_id="r1", **more):
     redactor = Redactor({})
+    suite = suite or ToySuite()
     with lab.log.writer(redactor=redactor) as writer:
         recorder = Recorder(
             writer, redactor, run_id=run_id, config_version=config.version, channel="suite", about={"suite": "toy"}
         )
         runner = Runner(
-            suite or ToySuite(),
+            suite,
             config,
             model or Obedient(),
             recorder,
-            View(tools={name: one.spec for name, one in toy_suite.TOOLS.items()}),
+            View(tools={name: one.spec for name, one in suite.toolbox().items()}),
             approver or Unattended(),
             **more,
         )
@@ -116,6 +120,59 @@ def test_a_crash_ends_only_its_own_episode(lab):
     assert kind == "crashed"
     assert "cannot be opened" in said
     assert all(counter.closed for counter in suite.opened)
+
+
+class Foreign:
+    """A tool of somebody else, which breaks what `Tool.run` promises."""
+
+    def __init__(self, result):
+        self.spec = Spec("foreign", "Somebody else's. 外来", {"type": "object", "properties": {}})
+        self.result = result
+
+    def run(self, environment, arguments, *, seconds=None):
+        return self.result()
+
+
+class ForeignSuite(ToySuite):
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+
+    def toolbox(self):
+        return {**super().toolbox(), "foreign": Foreign(self.result)}
+
+
+class WordlessError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def wordless():
+    raise WordlessError
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (lambda: Result({"集", 2}), "cannot be recorded: $ is a set"),
+        (lambda: Result(10**5000), "cannot be recorded: an int of more than 4300 digits"),
+        (lambda: Result("ok", latency_ms=float("nan")), "latency_ms is nan"),
+        (lambda: None, "the tool returned a NoneType instead of a Result"),
+        (lambda: sys.exit(3), "SystemExit: 3"),
+        (wordless, "WordlessError: (its text cannot be shown)"),
+    ],
+)
+def test_what_a_foreign_tool_does_is_its_own_failure_and_not_the_runs(lab, result, said):
+    tools = (*toy_suite.TOOLS, "foreign")
+    tasks = [task("a", [("foreign", {})], tools=tools), task("b", [("read_counter", {})], tools=tools)]
+    outcomes = run(lab, tasks, suite=ForeignSuite(result))
+    assert [one.ending.end for one in outcomes] == [End.COMPLETED, End.COMPLETED]
+    ((status, kind, output),) = rows(
+        lab,
+        "select status, error_kind, output->>'$.error' from events where name = 'foreign' and action = 'tool_called'",
+    )
+    assert (status, kind) == ("error", "crashed")
+    assert said in output
 
 
 def test_stopping_leaves_a_clean_log_and_says_cancelled(lab):

@@ -21,7 +21,7 @@ from agent_lab import (
 from hermes_lab import Lab, runs
 from hermes_lab import open as open_lab
 from hermes_lab.config import AgentConfig, Routing
-from hermes_lab.errors import ConfigError, MissingError
+from hermes_lab.errors import BusyError, ConfigError, MissingError
 from hermes_lab.kinds import Action
 from hermes_lab.log.redact import Redactor
 from hermes_lab.recorder import Recorder
@@ -125,6 +125,15 @@ def test_the_configuration_is_kept_and_can_be_named_by_its_version(weather):
     assert rows(weather, "select distinct config_version from events") == [(config.version,)]
 
 
+def test_a_kept_configuration_that_was_edited_does_not_pass_for_its_version(weather):
+    done = weather.run(SUITE, limit=1, config=AgentConfig(system={"语气": "简短"}))
+    file = weather.path / "configs" / f"{done.config_version}.json"
+    file.write_text(file.read_text(encoding="utf-8").replace("简短", "详细"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"{done.config_version}.json was edited"):
+        runs.load_config(weather.path, done.config_version)
+    assert runs.load_config(weather.path, file).system == {"语气": "详细"}
+
+
 def test_a_model_that_cannot_be_opened_is_found_before_anything_is_recorded(weather):
     write_settings(weather.path, 'light = "scripted:/nowhere/script.jsonl"')
     lab = open_lab(weather.path)
@@ -193,6 +202,43 @@ def write_suite_again(lab, name):
 def test_a_run_that_is_not_there_cannot_be_resumed(weather):
     with pytest.raises(MissingError, match="no run 'r-17'"):
         weather.plan(SUITE, resume="r-17")
+
+
+def test_a_run_is_gone_on_with_by_one_process_at_a_time(weather):
+    use_script(weather.path, [final() for _ in range(20)], "[run]\nat_once = 1")
+    lab = open_lab(weather.path)
+    plan = lab.plan(SUITE)
+    with pytest.raises(KeyboardInterrupt):
+        plan.go(on_progress=stop_after(3))
+    first, second = (lab.plan(SUITE, resume=plan.run_id) for _ in range(2))
+    assert (len(first.jobs), len(second.jobs)) == (5, 5)
+
+    def meanwhile(_progress):
+        with pytest.raises(BusyError, match=f"at work on the run {plan.run_id}"):
+            second.go()
+
+    first.go(on_progress=meanwhile)
+    second.go()  # planned before the first one ended, and yet it does nothing twice
+    assert second.done_before == 8
+    graded = rows(lab, "select task_id, count(*) from events where action = 'graded' group by all")
+    assert sorted(graded) == [(f"w{n}", 1) for n in range(8)]
+    assert list((lab.path / "cache" / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"seed": 10**15}, {"seed": -(10**15)}, {"attempts": 0}, {"attempts": 10**9}])
+def test_a_seed_or_a_number_of_attempts_out_of_range_is_refused(weather, options):
+    with pytest.raises(ConfigError, match=r"15 digits at most, and attempts are 1 to 10000"):
+        weather.plan(SUITE, **options)
+
+
+def test_a_configuration_with_a_secret_is_refused_and_not_kept(weather, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "geheim-0123456789-秘密")
+    config = AgentConfig(system={"role": "Use the key geheim-0123456789-秘密."})
+    with pytest.raises(ConfigError, match="looks like a secret"):
+        weather.run(SUITE, config=config)
+    kept = [file.read_bytes() for file in weather.path.rglob("*") if file.is_file()]
+    assert not any(b"geheim-0123456789" in data for data in kept)
+    assert rows(weather, "select count(*) from events") == [(0,)]
 
 
 def begin(lab, plan, number, *, ends=None):

@@ -237,6 +237,14 @@ def test_suites_are_found_by_name(tmp_path):
         registry.open_suite("broken", tmp_path)
 
 
+def test_the_name_of_a_built_in_suite_is_not_given_to_another(tmp_path):
+    """It could be written, and never be run."""
+    for write in (write_suite, add_tasks):
+        with pytest.raises(ConfigError, match="'desk' is built in"):
+            write(tmp_path, content("desk"))
+    assert not (tmp_path / "suites").exists()
+
+
 def test_list_of_suites(tmp_path):
     write_suite(tmp_path, content("mine", tasks=[task(1), task(2, confirmed=False)]))
     write_suite(tmp_path, content("wrong"))

@@ -14,6 +14,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -119,6 +120,9 @@ def tokens(*texts: str) -> int:
     return sum((len(text) + 3) // 4 for text in texts)
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Written(msgspec.Struct, frozen=True):
     """A line of a script file that is an object: at least the text of the reply."""
 
@@ -127,11 +131,11 @@ class _Written(msgspec.Struct, frozen=True):
     reasoning: str = ""
     error_kind: ErrorKind | None = None
     error: str = ""
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int | None = None
-    latency_ms: float | None = None
-    confidence: float | None = None
+    input_tokens: _Count | None = None
+    cached_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    latency_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 def read_script(path: Path | str, name: str = "scripted") -> list[Line]:
