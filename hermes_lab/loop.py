@@ -116,7 +116,6 @@ class _Episode(Reflecting):
 
     def _route(self) -> Generator[Effect, Any, Sequence[Spec]]:
         goal = self.goal.text if self.goal else ""
-        # After a refused repeat the model must do something else, which one that is bound to a schema may not find.
         tools = [spec for spec in self.tools if spec.name != self.resting]
         self.resting = ""
         routed = routing.route(

@@ -103,7 +103,7 @@ class Acting:
         )
         self.state.refused(tool, arguments, raw, problem, Status.INVALID, self.by_name.get(tool))
         if problem.kind is ErrorKind.REPEATED_CALL:
-            self.resting = tool
+            self._after_repeat(tool, arguments)
         if checks.diverged(self.state.past):
             return self.state.ending(End.DIVERGED, f"{tool or 'a call'}: {problem.message}")
         return None
@@ -127,3 +127,14 @@ class Acting:
     def _with_defaults(self, call: Call) -> dict[str, Any]:
         settings = self.config.tools.get(call.name)
         return {**settings.defaults, **call.arguments} if settings else call.arguments
+
+    def _after_repeat(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Have the next turn do something else, which a model that is bound to a schema may not find by itself.
+
+        Where the call had succeeded nothing is left to do but to answer; where it had failed, another tool may do.
+        """
+        same = [past for past in self.state.past if past.ran and past.tool == tool and past.arguments == arguments]
+        if same and same[-1].status is Status.OK:
+            self.only_answer = True
+        else:
+            self.resting = tool
