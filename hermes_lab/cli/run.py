@@ -12,7 +12,7 @@ from hermes_lab.cli import hints, settings, show
 from hermes_lab.tasks import Split
 
 
-@click.command(epilog="Example: hermes-lab run desk --limit 24")
+@click.command(epilog="Example: hermes-lab run desk --limit 16")
 @click.argument("suite", default="desk")
 @click.option(
     "--split",
