@@ -6,6 +6,7 @@ that would not make things shorter, or would lose a decision, changes nothing.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -105,6 +106,7 @@ def compress(steps: Sequence[Step], task: str, settings: ShortTerm) -> Compresse
     return Compressed(recent, kept, len(older) - len(kept))
 
 
+@functools.lru_cache(maxsize=4096)  # a step is summed up again in each later one
 def summary(text: str, longest: int) -> str:
     """Return `text` on one line, without pleasantries, cut to `longest` characters.
 
@@ -143,7 +145,12 @@ def summarise(texts: Iterable[str], task: str, tokens_at_most: int, chars_each: 
 
 def overlap_share(words: set[str], text: str) -> float:
     """Return the share of `words` that stand in `text`."""
-    return len(words.intersection(tokens(text))) / len(words) if words else 0.0
+    return len(words & _words(text)) / len(words) if words else 0.0
+
+
+@functools.lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(tokens(text))
 
 
 def estimate_tokens(text: str) -> int:

@@ -36,6 +36,7 @@ from hermes_lab.tools.base import Environment, Result, Tool
 from hermes_lab.tools.results import message
 
 _TRACEBACK_CHARS = 4000
+_QUICK_MS = 2.0
 
 
 class World(Protocol):
@@ -158,6 +159,7 @@ class Runner:
         self._toolbox: Mapping[str, Tool] = self.suite.toolbox()
         self._began = time.perf_counter()
         self._model_calls = self._tokens = 0
+        self._last_ms: dict[str, float] = {}  # by tool, in this run
         waiting, live, outcomes = deque(jobs), [], []  # type: ignore[var-annotated]
         with ThreadPoolExecutor(self.setting.tool_workers, thread_name_prefix="hermes-lab tool") as pool:
             try:
@@ -271,6 +273,7 @@ class Runner:
             for one, result in zip(acting, self._act_all(acting, pool), strict=True):
                 act = one.effect
                 assert isinstance(act, Act)  # noqa: S101
+                self._last_ms[act.tool] = _QUICK_MS if result.latency_ms is None else result.latency_ms
                 self._advance(one, self._record(one, act, result))
             for one in asking:
                 permit = one.effect
@@ -280,9 +283,14 @@ class Runner:
                 self._advance(one, decision)
 
     def _act_all(self, acting: Sequence[_Live], pool: ThreadPoolExecutor) -> list[Result]:
-        if len(acting) == 1:
-            return [self._act(acting[0])]
-        return list(pool.map(self._act, acting))
+        """Run the tools of all, in order: slow ones in the pool, those that were quick so far without that detour."""
+        slow = {id(one): pool.submit(self._act, one) for one in acting if not self._is_quick(one)}
+        return [slow[id(one)].result() if id(one) in slow else self._act(one) for one in acting]
+
+    def _is_quick(self, one: _Live) -> bool:
+        act = one.effect
+        assert isinstance(act, Act)  # noqa: S101
+        return self._last_ms.get(act.tool, _QUICK_MS) < _QUICK_MS
 
     def _act(self, one: _Live) -> Result:
         act = one.effect
