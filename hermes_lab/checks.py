@@ -212,7 +212,7 @@ def refuse_reference(uri: str) -> Any:
     Raises:
         ValueError: always; it says what to do instead.
     """
-    raise ValueError(f"{uri} is another document: write its schema out")
+    raise ValueError(f"a schema may not refer to another document: write it out ({uri})")
 
 
 def _message(error: Any) -> str:

@@ -241,8 +241,7 @@ def test_a_run_that_was_stopped_goes_on_and_does_nothing_twice(lab: Lab, cli: Cl
 
 
 def test_run_with_the_embedded_model(lab: Lab, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not embedded.is_fetched():
-        pytest.skip("the embedded model is not in the cache: `hermes-lab models --fetch`")
+    embedded.fetch(progress=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write_weather(lab.path, answer_by="call", grader=None, tools=("weather",))
     result = cli("run", SUITE, "--limit", 1, "--json", "--set", "reflection.mode=off")

@@ -883,9 +883,7 @@ def test_the_same_outcomes_give_the_same_effects():
 
 
 def test_a_no_changes_the_effects():
-    denied = drive(
-        TASK, PLAIN, VIEW, SCRIPT, {"find_order": fails()}, lambda _: Decision(allowed=False, by="x")
-    )
+    denied = drive(TASK, PLAIN, VIEW, SCRIPT, {"find_order": fails()}, lambda _: Decision(allowed=False, by="x"))
     assert denied.effects != scripted(VIEW).effects
 
 
