@@ -117,7 +117,6 @@ class _Live:
     effect: Effect | None = None
     ending: Ending | None = None
     grade: Grade | None = None
-    crashed: bool = False
 
 
 @dataclass
@@ -214,7 +213,7 @@ class Runner:
     def _crash(self, one: _Live, where: str) -> None:
         """Record that an episode ended by a fault of ours or of a suite, with the traceback for whoever mends it."""
         text = traceback.format_exc()[-_TRACEBACK_CHARS:]
-        one.effect, one.crashed = None, True
+        one.effect = None
         one.ending = Ending(end=End.ERROR, reason=f"{where} failed: {text.strip().splitlines()[-1]}")
         one.recorder.note(
             Note(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hermes_lab.suites.registry import Suite
 
 _GUESSED_CALLS = 2.5
-_GUESSED_TOKENS_A_SECOND = 400.0
+_GUESSED_TOKENS_A_SECOND = 240.0  # the embedded model on two cores, in a run of desk
 _REPLY_TOKENS = 50
 _MOST_SEED = 10**15 - 1  # what the log, a query and any model's seed can hold
 MOST_ATTEMPTS = 10_000
