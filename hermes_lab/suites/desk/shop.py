@@ -229,10 +229,6 @@ class Shop(msgspec.Struct, frozen=True):
         """Return how many of a product are free in all warehouses together."""
         return sum(row.available for row in self.inventory if row.sku == sku)
 
-    def shipment(self, order_id: str) -> Shipment | None:
-        """Return the parcel of an order, or None where nothing was sent."""
-        return next((row for row in self.shipments if row.order_id == order_id), None)
-
     def notes(self, ticket_id: str) -> list[TicketNote]:
         """Return the notes of a ticket, oldest first."""
         return [row for row in self.ticket_notes if row.ticket_id == ticket_id]
