@@ -136,6 +136,34 @@ class Reflection(_Part, frozen=True):
     min_confidence: _Share = 0.2
 
 
+class Layers(_Part, frozen=True):
+    """Room for memory and skills in the prompt, in estimated tokens.
+
+    Attributes:
+        index_tokens: for the index of memories, a line each.
+        skill_tokens: for the texts of triggered skills.
+        skills: how many may be triggered at once.
+    """
+
+    index_tokens: _Count = 400
+    skill_tokens: _Count = 1500
+    skills: _Count = 3
+
+
+class MicroReflection(_Part, frozen=True):
+    """When a turn of a conversation is looked at for something worth keeping; see `learning.micro`.
+
+    Attributes:
+        turns: at least so many turns after the last time.
+        calls: so many tool calls make a turn worth it,
+        output_chars: or a call that changed something and returned more than so many characters.
+    """
+
+    turns: _Positive = 3
+    calls: _Positive = 2
+    output_chars: _Count = 1500
+
+
 class Decomposition(_Part, frozen=True):
     """Whether a request is first split into sub-goals, and into how many at most (its granularity)."""
 
@@ -208,6 +236,8 @@ class AgentConfig(_Part, frozen=True):
     decomposition: Decomposition = Decomposition()
     budgets: Budgets = Budgets()
     sampling: Sampling = Sampling()
+    layers: Layers = Layers()
+    micro_reflection: MicroReflection = MicroReflection()
 
     @property
     def version(self) -> str:
@@ -215,13 +245,21 @@ class AgentConfig(_Part, frozen=True):
         return "c-" + hashlib.sha256(to_json(self)).hexdigest()[:12]
 
 
+_ADDED_LATER = {"layers": Layers(), "micro_reflection": MicroReflection()}
+"""Parts that the first configurations had not, with the values that mean "as before": these change no version."""
+
+
 def to_json(config: AgentConfig) -> bytes:
     """Return the canonical JSON of `config`, which is what is hashed: every field, keys of mappings sorted.
 
-    The order of `system`'s sections matters, so they are written as pairs.
+    The order of `system`'s sections matters, so they are written as pairs. A part that was added later is left out
+    where it is as before, so that the versions of older configurations stay what they are.
     """
     plain = msgspec.to_builtins(config)
     plain["system"] = list(config.system.items())
+    for name, as_before in _ADDED_LATER.items():
+        if getattr(config, name) == as_before:
+            del plain[name]
     return msgspec.json.encode(plain, order="sorted")
 
 

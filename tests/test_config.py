@@ -157,6 +157,12 @@ OTHERWISE: dict[str, Any] = {
     "sampling.top_p": 0.9,
     "sampling.max_tokens": 257,
     "sampling.answer_chars": 401,
+    "layers.index_tokens": 401,
+    "layers.skill_tokens": 1501,
+    "layers.skills": 2,
+    "micro_reflection.turns": 4,
+    "micro_reflection.calls": 3,
+    "micro_reflection.output_chars": 1501,
 }
 
 
@@ -169,6 +175,11 @@ def names(value: Any, prefix: str = "") -> list[str]:
         for field in msgspec.structs.fields(value)
         for name in names(getattr(value, field.name), f"{prefix}.{field.name}".strip("."))
     ]
+
+
+def test_a_part_that_was_added_later_renames_no_older_configuration():
+    """The version of the default before `layers` and `micro_reflection` were added; data/sample ran under it."""
+    assert AgentConfig().version == "c-32e26f91f601"
 
 
 def test_every_setting_changes_the_version():
