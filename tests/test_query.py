@@ -1,7 +1,9 @@
 """SQL over the log: it reads the lab and does nothing else, and a relation stays right for its moment."""
 
 import datetime as dt
+import gc
 import gzip
+import weakref
 
 import duckdb
 import msgspec
@@ -11,6 +13,7 @@ from log_samples import DAY0, append, event, new_lab, stream, tree
 
 from hermes_lab import payload
 from hermes_lab.errors import QueryError
+from hermes_lab.log import Log
 from hermes_lab.log import query as reading
 
 TASKS = ["t1", "任务二", "t'3", "🚀"]
@@ -631,3 +634,14 @@ def test_where_cannot_smuggle_a_statement(shared):
         with pytest.raises(QueryError):
             list(shared.log.events(where))
     assert len(list(shared.log.events("task_id = ?", ["live"]))) == 1
+
+
+def test_a_log_that_is_no_longer_used_gives_back_its_threads_and_memory(shared):
+    snapshots = []
+    for _ in range(5):
+        log = Log(shared.log.layout.folder, lab=shared.path)
+        log.sql("select input from events").fetchall()
+        snapshots.append(weakref.ref(log.snapshot()))
+    del log
+    gc.collect()
+    assert [one() for one in snapshots] == [None] * 5

@@ -8,6 +8,7 @@ before was not listed at all.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +86,13 @@ class Snapshot:
     """One moment of a log, as a locked-down DuckDB database with the view `events` and the views upon it.
 
     SQL on it can read the lab's folder and nothing else: no other file, no network, no change of a setting.
+
+    Attributes:
+        layout: where the log lies.
+        segments: the sealed files by path.
+        seq: number of the manifest's last step.
+        head: hash of that step.
+        live_bytes: whole bytes of each live file.
     """
 
     def __init__(
@@ -101,6 +109,8 @@ class Snapshot:
         """
         self.layout = layout
         self.segments = dict(reader.manifest.segments)
+        self.seq, self.head = reader.manifest.seq, reader.manifest.head
+        self.live_bytes = {name: part.offset for name, part in reader.parts.items()}
         self._live = reader.live_table()
         self._made: set[str] = set()
         self.connection = duckdb.connect(":memory:")
@@ -125,8 +135,10 @@ class Snapshot:
     def _define_views(self) -> None:
         self.connection.create_function(
             "unspill",
-            self._unspill,
-            ["varchar"],
+            # No method of ours: the database would hold us, and we it, for ever, with its threads. And nothing that
+            # can be freed: a relation may outlive us, and calls it still.
+            _unspill,
+            ["varchar", "varchar"],
             "varchar",
             type=duckdb.func.ARROW,
         )
@@ -139,9 +151,6 @@ class Snapshot:
         self.connection.execute(self._events_view("events", everything))
         self.connection.execute(read_sql(__package__, "events_per_task"))
 
-    def _unspill(self, stubs: pa.ChunkedArray) -> pa.Array:
-        return pa.array([spill.load(self.layout.spill, stub) for stub in stubs.to_pylist()], pa.string())
-
     def view_of(self, segments: list[Segment]) -> str:
         """Return the name of a view like `events` over these segments and the live files only."""
         digest = hashlib.sha256("\n".join(s.path for s in segments).encode()).hexdigest()
@@ -152,7 +161,7 @@ class Snapshot:
         return name
 
     def _events_view(self, name: str, segments: list[Segment]) -> str:
-        columns = ",\n    ".join(_select_column(c.name) for c in events.columns())
+        columns = ",\n    ".join(_select_column(c.name, _spill_key(self.layout.spill)) for c in events.columns())
         return read_sql(__package__, "events").format(name=name, columns=columns, rows=f"({self._rows(segments)})")
 
     def _rows(self, segments: list[Segment]) -> str:
@@ -169,10 +178,25 @@ class Snapshot:
         return "\nunion all by name\n".join(scans)
 
 
-def _select_column(name: str) -> str:
+_spill_folders: dict[str, Path] = {}  # of every lab that this process has looked at; SQL can name no other folder
+
+
+def _spill_key(folder: Path) -> str:
+    key = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    _spill_folders[key] = folder
+    return key
+
+
+def _unspill(stubs: pa.ChunkedArray, keys: pa.ChunkedArray) -> pa.Array:
+    pairs = zip(stubs.to_pylist(), keys.to_pylist(), strict=True)
+    return pa.array([spill.load(_spill_folders[key], stub) for stub, key in pairs], pa.string())
+
+
+def _select_column(name: str, spill_key: str) -> str:
     if name not in events.PAYLOADS:
         return name
-    return f"case when starts_with({name}, '{spill.STUB_START}') then unspill({name}) else {name} end as {name}"
+    whole = f"unspill({name}, '{spill_key}')"
+    return f"case when starts_with({name}, '{spill.STUB_START}') then {whole} else {name} end as {name}"
 
 
 def _quote(text: str) -> str:
