@@ -72,6 +72,16 @@ class _Line(NamedTuple):
     text: str
     weight: float
     must: bool
+    tokens: int
+
+
+class _Summed(NamedTuple):
+    """A step on one line: its text, its words, about how many tokens it takes, and whether it holds a constraint."""
+
+    text: str
+    words: frozenset[str]
+    tokens: int
+    constrains: bool
 
 
 def compress(steps: Sequence[Step], task: str, settings: ShortTerm) -> Compressed:
@@ -83,30 +93,42 @@ def compress(steps: Sequence[Step], task: str, settings: ShortTerm) -> Compresse
     older, recent = list(steps[: -settings.steps]), tuple(steps[-settings.steps :])
     if not older:
         return Compressed(tuple(steps))
-    lines: list[_Line] = []
-    seen: set[tuple[str, str, str]] = set()
-    words = set(tokens(task))
+    unique: dict[tuple[str, str, str], int] = {}
     for place, step in enumerate(older):
-        key = (step.call, step.result, str(step.status))
-        if key in seen:
-            continue
-        seen.add(key)
-        text = f"{step.tool or 'note'} [{step.status}]: {summary(step.result, settings.summary_chars)}"
-        weight = (place + 1) / len(older) + 2 * overlap_share(words, text)
-        if step.status is not Status.OK:
-            weight += _FAILURE_WEIGHT
-        if _CONSTRAINT.search(text):
-            weight += _CONSTRAINT_WEIGHT
-        lines.append(_Line(place, text, weight, step.writes and step.status is Status.OK))
-    kept = _fill(lines, settings.summary_tokens)
-    decisions = {line.text for line in lines if line.must}
-    longer = sum(map(len, kept)) > sum(len(step.call) + len(step.result) for step in older)
-    if longer or not decisions.issubset(kept):
-        return Compressed(tuple(steps))  # a failed compression changes nothing
+        unique.setdefault((step.call, step.result, str(step.status)), place)
+    summed = {
+        place: _summed(older[place].tool, status, result, settings.summary_chars)
+        for (_, result, status), place in unique.items()
+    }
+    if sum([one.tokens for one in summed.values()]) <= settings.summary_tokens:
+        kept = tuple([one.text for one in summed.values()])  # all of them, so nothing has to be weighed
+    else:
+        lines = [_weighed(older, place, one, _words(task)) for place, one in summed.items()]
+        kept = _fill(lines, settings.summary_tokens)
+        if not {line.text for line in lines if line.must}.issubset(kept):
+            return Compressed(tuple(steps))  # a failed compression changes nothing
+    if sum(map(len, kept)) > sum([len(step.call) + len(step.result) for step in older]):
+        return Compressed(tuple(steps))
     return Compressed(recent, kept, len(older) - len(kept))
 
 
+def _weighed(older: Sequence[Step], place: int, summed: _Summed, words: frozenset[str]) -> _Line:
+    step = older[place]
+    weight = (place + 1) / len(older) + 2 * _share(words, summed.words)
+    if step.status is not Status.OK:
+        weight += _FAILURE_WEIGHT
+    if summed.constrains:
+        weight += _CONSTRAINT_WEIGHT
+    return _Line(place, summed.text, weight, step.writes and step.status is Status.OK, summed.tokens)
+
+
 @functools.lru_cache(maxsize=4096)  # a step is summed up again in each later one
+def _summed(tool: str, status: str, result: str, longest: int) -> _Summed:
+    text = f"{tool or 'note'} [{status}]: {summary(result, longest)}"
+    return _Summed(text, _words(text), estimate_tokens(text), _CONSTRAINT.search(text) is not None)
+
+
+@functools.lru_cache(maxsize=4096)
 def summary(text: str, longest: int) -> str:
     """Return `text` on one line, without pleasantries, cut to `longest` characters.
 
@@ -131,7 +153,7 @@ def summarise(texts: Iterable[str], task: str, tokens_at_most: int, chars_each: 
     """Return lines about earlier turns of a conversation, in order, the weightiest within the room."""
     lines: list[_Line] = []
     seen: set[str] = set()
-    words = set(tokens(task))
+    words = _words(task)
     everything = list(texts)
     for place, text in enumerate(everything):
         line = summary(text, chars_each)
@@ -139,13 +161,14 @@ def summarise(texts: Iterable[str], task: str, tokens_at_most: int, chars_each: 
             continue
         seen.add(line)
         must = bool(_CONSTRAINT.search(line))
-        lines.append(_Line(place, line, (place + 1) / len(everything) + 2 * overlap_share(words, line), must))
+        weight = (place + 1) / len(everything) + 2 * _share(words, _words(line))
+        lines.append(_Line(place, line, weight, must, estimate_tokens(line)))
     return _fill(lines, tokens_at_most)
 
 
-def overlap_share(words: set[str], text: str) -> float:
-    """Return the share of `words` that stand in `text`."""
-    return len(words & _words(text)) / len(words) if words else 0.0
+def _share(words: frozenset[str], of_text: frozenset[str]) -> float:
+    """Return the share of `words` that stand in a text."""
+    return len(words & of_text) / len(words) if words else 0.0
 
 
 @functools.lru_cache(maxsize=4096)
@@ -167,11 +190,12 @@ def estimate_tokens(text: str) -> int:
 
 def _fill(lines: list[_Line], room: int) -> tuple[str, ...]:
     """Take lines by weight, those that must stay first, until the room is full; return them in their order."""
+    if sum(line.tokens for line in lines) <= room:
+        return tuple(line.text for line in lines)
     taken: list[_Line] = []
     for line in sorted(lines, key=lambda line: (not line.must, -line.weight, -line.place)):
-        cost = estimate_tokens(line.text)
-        if cost > room:
+        if line.tokens > room:
             continue
-        room -= cost
+        room -= line.tokens
         taken.append(line)
     return tuple(line.text for line in sorted(taken))

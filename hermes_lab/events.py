@@ -134,21 +134,27 @@ def _column(name: str, hint: Any) -> Column:
 _SQL_TYPES: dict[Any, str] = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", dt.datetime: "TIMESTAMP WITH TIME ZONE"}
 
 
-def encode(event: Event) -> bytes:
+def encode(event: Event, *, written_json: bool = False) -> bytes:
     """Return the JSON line of `event`, without the newline, in the form that the log holds.
+
+    Args:
+        event: what to write.
+        written_json: whether `payload.dumps` made its `input` and `output`, so that they need no second look.
 
     Raises:
         EventError: a value of the wrong type, out of its range or list, a naive time, NaN, or text in `input` or
             `output` that is not JSON. The message names the field.
     """
-    event = _normal(event)
+    event = _in_utc(event)
+    if not written_json:
+        event = _with_sound_json(event)
     try:
         line = _encode(event)
     except UnicodeEncodeError:
         line = _encode_stored(event)
     except (TypeError, OverflowError, AttributeError):
         raise _unencodable(event) from None
-    if _RESERVED_PREFIX in line:
+    if b"\xf4" in line and _RESERVED_PREFIX in line:  # a search for one byte is ten times quicker
         line = _encode_stored(event)
     # Decoding what was just encoded applies every check of the schema in C, and comparing finds whatever JSON
     # would have changed without a word (NaN becomes null).
@@ -200,15 +206,19 @@ def from_row(row: dict[str, Any]) -> Event:
         raise EventError(f"not an event: {error}") from None
 
 
-def _normal(event: Event) -> Event:
-    """Return `event` with its time in UTC and its payloads as every reader of JSON accepts them."""
-    changed: dict[str, Any] = {}
+def _in_utc(event: Event) -> Event:
     ts = event.ts
-    if isinstance(ts, dt.datetime) and ts.tzinfo is not dt.UTC and ts.tzinfo is not None:
-        try:
-            changed["ts"] = ts.astimezone(dt.UTC)
-        except OverflowError:
-            raise EventError(f"{_what(event)}: ts {ts} lies outside the years 1 to 9999 in UTC") from None
+    if not isinstance(ts, dt.datetime) or ts.tzinfo is dt.UTC or ts.tzinfo is None:
+        return event
+    try:
+        return msgspec.structs.replace(event, ts=ts.astimezone(dt.UTC))
+    except OverflowError:
+        raise EventError(f"{_what(event)}: ts {ts} lies outside the years 1 to 9999 in UTC") from None
+
+
+def _with_sound_json(event: Event) -> Event:
+    """Return `event` with its payloads as every reader of JSON accepts them."""
+    changed: dict[str, Any] = {}
     for column in JSON_COLUMNS:
         text = getattr(event, column)
         if text is None:

@@ -108,11 +108,18 @@ def _plain_json(value: object) -> str | None:
     """
     try:
         data = _fast_encode(value)
-        if b'"$' in data or data.count(b"{") + data.count(b"[") > MAX_DEPTH or _fast_decode(data) != value:
+        if may_need_escapes(data) or _fast_decode(data) != value:
             return None
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
     return data.decode()
+
+
+def may_need_escapes(data: bytes) -> bool:
+    """Tell whether JSON, as msgspec writes it, may hold a reserved key or be nested too deeply for the log."""
+    if b"$" in data and b'"$' in data:  # a search for one byte is ten times quicker, and seldom finds one
+        return True
+    return len(data) > 2 * MAX_DEPTH and data.count(b"{") + data.count(b"[") > MAX_DEPTH
 
 
 def canonical(value: object) -> bytes:

@@ -5,18 +5,39 @@ Nothing else has to be remembered to be logged; the runner and replay both write
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from hermes_lab import payload
 from hermes_lab.effects import Act, Ask, Decision, Note, Permit, effect_hash
-from hermes_lab.kinds import Action, Status
+from hermes_lab.events import Event
+from hermes_lab.kinds import Action, ErrorKind, Status
+from hermes_lab.log.lines import Known
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.writer import Writer, new_id
 from hermes_lab.models.base import Attempt, Finish, Reply
+from hermes_lab.questions import QuestionWriter, texts_of
+from hermes_lab.questions import ask_content as ask_content
+from hermes_lab.searched import Searched
 from hermes_lab.tasks import Grade, Message, Task
 from hermes_lab.tools.base import Result, Spec
 
-_MOST_CLEAN = 10_000
+_PASSING = (
+    ErrorKind.TIMEOUT,
+    ErrorKind.RATE_LIMITED,
+    ErrorKind.CONNECTION,
+    ErrorKind.SERVER_ERROR,
+    ErrorKind.TOOL_UNAVAILABLE,
+)
+_WRITTEN = Known(written_json=True)
+
+
+class WrittenCall(NamedTuple):
+    """A tool call as the log will hold it: JSON of its arguments and of its output, None for no output."""
+
+    input: str
+    output: str | None
 
 
 class EpisodeRecorder:
@@ -34,6 +55,8 @@ class EpisodeRecorder:
         self._recorder = recorder
         self._task = task
         self._parent: str | None = None
+        common = (task.id, task.type, recorder.run_id, recorder.config_version, recorder.channel)
+        self._common_is_clean = recorder.searched.look_over(common)
 
     def note(self, note: Note) -> None:
         """Write a decision of the loop."""
@@ -63,20 +86,20 @@ class EpisodeRecorder:
 
     def asked(self, ask: Ask, reply: Reply) -> None:
         """Write a model call, after each attempt that failed before it."""
-        given = ask_content(ask)
-        key = self._recorder.hash_of_ask(ask, given)
+        question = self._recorder.questions.write(ask)
         for attempt in reply.attempts:
-            self._failed_attempt(ask, attempt, reply.model, given, key)
+            self._failed_attempt(ask, attempt, reply.model, question.key)
         output: dict[str, Any] = {"text": reply.text, "finish": reply.finish}
         if reply.reasoning:
             output["reasoning"] = reply.reasoning
         if reply.error:
             output["error"] = reply.error
-        self._write(
+        self._append(
             Action.GENERATION,
+            question.text,
+            payload.dumps(output),
+            clean=question.clean and self._recorder.searched.look_over(_texts_of(reply)),
             name=reply.model,
-            input=given,
-            output=output,
             status=_reply_status(reply),
             error_kind=reply.error_kind,
             input_tokens=reply.input_tokens,
@@ -87,22 +110,29 @@ class EpisodeRecorder:
             from_cache=True if reply.from_cache else None,
             confidence=reply.confidence,
             tier=ask.tier,
-            request_hash=key,
+            request_hash=question.key,
         )
 
-    def acted(self, act: Act, spec: Spec, result: Result) -> None:
-        """Write a tool call."""
-        given = act_content(act.tool, act.arguments)
-        self._write(
+    def acted(self, act: Act, spec: Spec, result: Result, written: WrittenCall | None = None) -> None:
+        """Write a tool call; `written` is what `Recorder.write_call` made of it, where that was done already."""
+        given, output = written or self._recorder.write_call(act, result)
+        content = act_content(act.tool, act.arguments)
+        # What was found in none of these is in no part of the event; else the hash and the writer look for themselves.
+        clean = self._recorder.searched.look_over((act.tool, given, output or ""))
+        self._append(
             spec.action,
+            given,
+            output,
+            clean=clean,
             name=act.tool,
-            input=act.arguments,
-            output=result.output,
             status=result.status,
             error_kind=result.error_kind,
             latency_ms=result.latency_ms,
-            request_hash=self._recorder.hash_of("act", given),
+            request_hash=effect_hash("act", content) if clean else self._recorder.hash_of("act", content),
         )
+        if result.transient != passes(result.error_kind):
+            # The loop looks at it, no column holds it, and its kind does not tell it.
+            self._write(Action.TOOL_CHECKED, name=act.tool, output={"transient": result.transient}, status=Status.OK)
 
     def permitted(self, permit: Permit, decision: Decision) -> None:
         """Write that permission was asked for, and the answer."""
@@ -127,11 +157,11 @@ class EpisodeRecorder:
             status=Status.OK if grade.score is not None else Status.ERROR,
         )
 
-    def _failed_attempt(self, ask: Ask, attempt: Attempt, model: str, given: Any, key: str) -> None:
+    def _failed_attempt(self, ask: Ask, attempt: Attempt, model: str, key: str) -> None:
         self._write(
             Action.GENERATION,
             name=model,
-            input={"purpose": given["purpose"], "attempt_of": key},
+            input={"purpose": ask.purpose, "attempt_of": key},
             output={"error": attempt.error},
             status=Status.ERROR,
             error_kind=attempt.error_kind,
@@ -139,23 +169,30 @@ class EpisodeRecorder:
             tier=ask.tier,
         )
 
-    def _write(self, action: Action, **columns: Any) -> None:
-        recorder = self._recorder
-        event_id = new_id()
-        recorder.writer.record(
-            action,
-            event_id=event_id,
+    def _write(self, action: Action, *, input: Any = None, output: Any = None, **columns: Any) -> None:
+        self._append(action, _dumps(input), _dumps(output), clean=False, **columns)
+
+    def _append(self, action: Action, given: str | None, output: str | None, *, clean: bool, **columns: Any) -> None:
+        """Append an event; `given` and `output` are JSON, and `clean` says that no secret is in them and `columns`."""
+        recorder, task = self._recorder, self._task
+        event = Event(
+            event_id=new_id(),
+            ts=dt.datetime.now(dt.UTC),
+            action=action,
             run_id=recorder.run_id,
             episode_id=self.episode_id,
-            task_id=self._task.id,
-            task_type=self._task.type,
+            task_id=task.id,
+            task_type=task.type,
             step=self.events,
+            input=given,
+            output=output,
             config_version=recorder.config_version,
             channel=recorder.channel,
             parent_id=self._parent,
             **columns,
         )
-        self._parent = event_id
+        recorder.writer.append(event, recorder.clean_event if clean and self._common_is_clean else _WRITTEN)
+        self._parent = event.event_id
         self.events += 1
 
 
@@ -168,6 +205,9 @@ class Recorder:
         config_version: of the agent's configuration.
         channel: where the requests come from.
         about: what is said of the run in every `task_started`.
+        questions: writes the questions to models.
+        searched: the texts that hold no secret.
+        clean_event: what the writer is told of an event that holds none.
     """
 
     def __init__(
@@ -179,52 +219,51 @@ class Recorder:
         self.config_version = config_version
         self.channel = channel
         self.about = about
-        self._redactor = redactor
-        self._clean: set[str] = set()  # parts of prompts that hold no secret
-        self._clean_tools: dict[int, Any] = {}  # tools of prompts likewise, by identity, kept alive by being here
+        self.searched = Searched(redactor)
+        self.questions = QuestionWriter(redactor, self.searched)
+        self.clean_event = Known(written_json=True, searched_by=redactor)
 
     def episode(self, task: Task) -> EpisodeRecorder:
         """Return the recorder of a new episode."""
         return EpisodeRecorder(self, task)
 
-    def hash_of_ask(self, ask: Ask, given: Any) -> str:
-        """Return the key of a question to a model.
+    def write_call(self, act: Act, result: Result) -> WrittenCall:
+        """Return a tool call as the log will hold it, with whatever secrets there are in it.
 
-        A prompt is mostly what the last one was, so only its new parts are searched for secrets.
+        Raises:
+            EventError: the tool gave what the log cannot hold.
         """
-        request = ask.request
-        parts = [turn.content for turn in request.messages if turn.content not in self._clean]
-        listing = payload.dumps(given.get("tools", [])) if id(request.tools) not in self._clean_tools else ""
-        fresh = "\n".join([*parts, listing])
-        if self._redactor.suspects(payload.store_text(fresh).encode()) or (request.schema and ask.purpose != "plan"):
-            return self.hash_of("ask", given)
-        if len(self._clean) > _MOST_CLEAN:
-            self._clean.clear()
-        self._clean.update(parts)
-        self._clean_tools[id(request.tools)] = request.tools
-        return effect_hash("ask", given)
+        return WrittenCall(payload.dumps(act.arguments), _dumps(result.output))
+
+    def look_over_calls(self, acts: Iterable[Act], calls: Iterable[WrittenCall | None]) -> None:
+        """Search many tool calls for secrets at once, which saves each of them the search when it is recorded."""
+        texts: list[str] = []
+        for act, call in zip(acts, calls, strict=True):
+            if call is not None:
+                texts += (act.tool, call.input, call.output or "")
+        self.searched.look_over(texts)
+
+    def look_over_replies(self, asks: Iterable[Ask], replies: Iterable[Reply]) -> None:
+        """Do the same with many model calls."""
+        texts: list[str] = []
+        for ask, reply in zip(asks, replies, strict=True):
+            texts += texts_of(ask)
+            texts += _texts_of(reply)
+        self.searched.look_over(texts)
 
     def hash_of(self, kind: str, content: Any) -> str:
         """Return the key of an effect, with secrets taken out first."""
-        if self._redactor.suspects(payload.canonical(content)):
-            content = self._redactor.value(content)
-        return effect_hash(kind, content)
-
-
-def ask_content(ask: Ask) -> dict[str, Any]:
-    """Return what the log holds of a question to a model, which is what its hash is made of.
-
-    The schema of a planning turn follows from the tools, so it is left out.
-    """
-    request: dict[str, Any] = payload.plain(ask.request)
-    if ask.purpose == "plan" and request.pop("schema", None) is not None:
-        request["bound"] = True
-    return {"purpose": ask.purpose, "tier": str(ask.tier), **request}
+        return self.questions.key(kind, content)
 
 
 def act_content(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return what the hash of a tool call is made of."""
     return {"tool": tool, "arguments": arguments}
+
+
+def passes(kind: ErrorKind | None) -> bool:
+    """Tell whether a failure of this kind passes by itself, as far as the kind tells: `acted` writes what differs."""
+    return kind in _PASSING
 
 
 def _own_latency(reply: Reply) -> float | None:
@@ -240,3 +279,11 @@ def _reply_status(reply: Reply) -> Status:
     if reply.finish is Finish.ERROR:
         return Status.ERROR
     return Status.OK
+
+
+def _texts_of(reply: Reply) -> tuple[str, ...]:
+    return reply.text, reply.reasoning, reply.error, reply.model
+
+
+def _dumps(value: Any) -> str | None:
+    return None if value is None else payload.dumps(value)

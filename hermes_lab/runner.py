@@ -7,36 +7,32 @@ a run of the same seed on the same model gives the same events but for ids and t
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from hermes_lab import loop
+from hermes_lab import acting, loop
 from hermes_lab.approvers import Approver
 from hermes_lab.asking import ModelTiers, answer
 from hermes_lab.config import AgentConfig
-from hermes_lab.effects import Act, Ask, Effect, End, Ending, Note, Permit, Remaining
+from hermes_lab.effects import Act, Ask, Effect, End, Ending, Note, Permit
 from hermes_lab.errors import ConfigError, EventError, MissingError
+from hermes_lab.grading import ask_judge, grade_episode
 from hermes_lab.kinds import Action, ErrorKind, Status, Tier
 from hermes_lab.loop import View
 from hermes_lab.models.base import Reply, Request
 from hermes_lab.models.prices import Price
-from hermes_lab.recorder import EpisodeRecorder, Recorder
-from hermes_lab.suites.graders import grade
+from hermes_lab.recorder import EpisodeRecorder, Recorder, WrittenCall
 from hermes_lab.tasks import Grade, Message, Task
 from hermes_lab.tools.base import Environment, Result, Tool
-from hermes_lab.tools.results import message
 
 _TRACEBACK_CHARS = 4000
-_QUICK_MS = 2.0
 
 
 class World(Protocol):
@@ -106,7 +102,7 @@ class Outcome:
     grade: Grade | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # one episode is never equal to another
 class _Live:
     """An episode at work."""
 
@@ -155,17 +151,15 @@ class Runner:
             KeyboardInterrupt: it was stopped; every event so far is in the log, and each episode that was under way
                 has an ending that says `cancelled`.
         """
-        self._toolbox: Mapping[str, Tool] = self.suite.toolbox()
         self._began = time.perf_counter()
         self._model_calls = self._tokens = 0
-        self._last_ms: dict[str, float] = {}  # by tool, in this run
         waiting, live, outcomes = deque(jobs), [], []  # type: ignore[var-annotated]
-        with ThreadPoolExecutor(self.setting.tool_workers, thread_name_prefix="hermes-lab tool") as pool:
+        with acting.ToolRunner(self.suite.toolbox(), self.setting.tool_workers) as tools:
             try:
                 while waiting or live:
                     while waiting and len(live) < self.setting.at_once:
                         live.append(self._start(waiting.popleft()))
-                    self._settle(live, pool)
+                    self._settle(live, tools)
                     self._think([one for one in live if isinstance(one.effect, Ask)])
                     for one in [one for one in live if one.effect is None]:
                         live.remove(one)
@@ -253,65 +247,49 @@ class Runner:
 
     def _grade(self, one: _Live, ending: Ending) -> Grade:
         def judge(request: Request) -> Reply:
-            return self._ask_judge(one, request)
+            reply = ask_judge(self.models.of(Tier.STRONG), request, one.recorder)
+            self._count(reply)
+            return reply
 
-        try:
-            return grade(one.job.task, ending, one.environment, judge=judge)
-        except Exception as error:  # noqa: BLE001 - a grader's fault leaves the episode ungraded, and says so
-            return Grade(score=None, grader="failed", reasons=(f"{type(error).__name__}: {error}"[:500],))
+        return grade_episode(one.job.task, ending, one.environment, judge=judge)
 
     # -- effects --------------------------------------------------------------------------------------------------
 
-    def _settle(self, live: Sequence[_Live], pool: ThreadPoolExecutor) -> None:
+    def _settle(self, live: Sequence[_Live], tools: acting.ToolRunner) -> None:
         """Run tools and permissions until every episode needs a model or has ended."""
         while True:
-            acting = [one for one in live if isinstance(one.effect, Act)]
-            asking = [one for one in live if isinstance(one.effect, Permit)]
-            if not acting and not asking:
+            acts = [(one, one.effect) for one in live if isinstance(one.effect, Act)]
+            asking = [(one, one.effect) for one in live if isinstance(one.effect, Permit)]
+            if not acts and not asking:
                 return
-            for one, result in zip(acting, self._act_all(acting, pool), strict=True):
-                act = one.effect
-                assert isinstance(act, Act)  # noqa: S101
-                self._last_ms[act.tool] = _QUICK_MS if result.latency_ms is None else result.latency_ms
-                self._advance(one, self._record(one, act, result))
-            for one in asking:
-                permit = one.effect
-                assert isinstance(permit, Permit)  # noqa: S101
+            self._act([one for one, _ in acts], [act for _, act in acts], tools)
+            for one, permit in asking:
                 decision = self.approver.decide(permit, deadline_s=self.setting.approval_s)
                 one.recorder.permitted(permit, decision)
                 self._advance(one, decision)
 
-    def _act_all(self, acting: Sequence[_Live], pool: ThreadPoolExecutor) -> list[Result]:
-        """Run the tools of all, in order: slow ones in the pool, those that were quick so far without that detour."""
-        slow = {id(one): pool.submit(self._act, one) for one in acting if not self._is_quick(one)}
-        return [slow[id(one)].result() if id(one) in slow else self._act(one) for one in acting]
+    def _act(self, live: Sequence[_Live], acts: Sequence[Act], tools: acting.ToolRunner) -> None:
+        """Run the tool that each episode asks for, write the calls, and send the results."""
+        results = tools.run([acting.Call(act, one.environment) for one, act in zip(live, acts, strict=True)])
+        calls = [self._written(act, result) for act, result in zip(acts, results, strict=True)]
+        self.recorder.look_over_calls(acts, calls)
+        for one, act, result, call in zip(live, acts, results, calls, strict=True):
+            self._advance(one, self._record(one, act, result, call))
 
-    def _is_quick(self, one: _Live) -> bool:
-        act = one.effect
-        assert isinstance(act, Act)  # noqa: S101
-        return self._last_ms.get(act.tool, _QUICK_MS) < _QUICK_MS
-
-    def _act(self, one: _Live) -> Result:
-        act = one.effect
-        assert isinstance(act, Act)  # noqa: S101
-        seconds = act.remaining.seconds
+    def _written(self, act: Act, result: Result) -> WrittenCall | None:
+        """Return a call as it will be written; None where a foreign tool gave what the log cannot hold."""
         try:
-            # A copy: what a tool does to its arguments must not change what the loop remembers.
-            arguments = copy.deepcopy(act.arguments)
-            result = self._toolbox[act.tool].run(one.environment, arguments, seconds=seconds)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - `run` should not raise; a foreign tool's own failure
-            return _crashed(f"{type(error).__name__}: {message(error)}")
-        if not isinstance(result, Result):
-            return _crashed(f"the tool returned a {type(result).__name__} instead of a Result")
-        return result
+            return self.recorder.write_call(act, result)
+        except EventError:
+            return None
 
-    def _record(self, one: _Live, act: Act, result: Result) -> Result:
+    def _record(self, one: _Live, act: Act, result: Result, call: WrittenCall | None) -> Result:
         """Write a tool call, and return its result: a failure where a foreign tool gave what the log cannot hold."""
         spec = self.view.tools[act.tool]
         try:
-            one.recorder.acted(act, spec, result)
+            one.recorder.acted(act, spec, result, call)
         except EventError as error:
-            result = _crashed(f"the tool's result cannot be recorded: {error}")
+            result = acting.crashed(f"the tool's result cannot be recorded: {error}")
             one.recorder.acted(act, spec, result)
         return result
 
@@ -319,22 +297,13 @@ class Runner:
         """Put the questions of all waiting episodes to their models, one call a model, and send the replies."""
         if not asking:
             return
-        asks = [one.effect for one in asking]
-        replies = answer([ask for ask in asks if isinstance(ask, Ask)], self.models, self.prices)
-        for one, reply in zip(asking, replies, strict=True):
-            ask = one.effect
-            assert isinstance(ask, Ask)  # noqa: S101
+        asks = [one.effect for one in asking if isinstance(one.effect, Ask)]
+        replies = answer(asks, self.models, self.prices)
+        self.recorder.look_over_replies(asks, replies)
+        for one, ask, reply in zip(asking, asks, replies, strict=True):
             self._count(reply)
             one.recorder.asked(ask, reply)
             self._advance(one, reply)
-
-    def _ask_judge(self, one: _Live, request: Request) -> Reply:
-        model = self.models.of(Tier.STRONG)
-        reply = model.generate([request])[0]
-        self._count(reply)
-        ask = Ask(purpose="judge", tier=Tier.STRONG, request=request, remaining=Remaining(0, 0.0))
-        one.recorder.asked(ask, reply)
-        return reply
 
     def _count(self, reply: Reply) -> None:
         self._model_calls += 1
@@ -343,10 +312,6 @@ class Runner:
 
 def _message(task: Task, channel: str) -> Message:
     return Message(text=task.prompt, channel=channel, task_id=task.id, task_type=task.type)
-
-
-def _crashed(error: str) -> Result:
-    return Result(output={"error": error[:500]}, status=Status.ERROR, error_kind=ErrorKind.CRASHED)
 
 
 def cancelled(why: str) -> Note:

@@ -1,4 +1,4 @@
-"""Appending events: one live file a writer, group commit, redaction and spilling before anything touches the disk.
+"""Appending events: one live file a writer, group commit; `lines` makes what is written, without secrets.
 
 An event is *acknowledged* when `append` returns at durability 0, or when `flush` returns. Acknowledged means written
 and flushed to the disk. At durability N the writer commits by itself within N milliseconds. A writer is safe to use
@@ -16,20 +16,21 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self
 
-import msgspec
 import uuid_utils
 
-from hermes_lab import events, payload
+from hermes_lab import payload
 from hermes_lab.errors import BusyError, HermesLabError, WriteError
 from hermes_lab.events import Action, Event
-from hermes_lab.log import files, live, spill
+from hermes_lab.log import files, live
 from hermes_lab.log.layout import Layout
+from hermes_lab.log.lines import NOTHING_KNOWN, Known, Line, LineMaker
 from hermes_lab.log.manifest import write_all
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.thin import Thinner
 
 logger = logging.getLogger(__name__)
 
+_JSON_KNOWN = Known(written_json=True)
 _MOST_BUFFERED = 4 << 20  # bytes; beyond it an append commits by itself, so that memory stays bounded
 
 # A child process must not draw the ids that its parent draws.
@@ -70,17 +71,16 @@ class Writer:
             on_closed_file: called, from a thread of its own, when a full file was closed, and at the end.
         """
         self._layout = layout
-        self._redactor = redactor
+        self._lines = LineMaker(layout, redactor, spill_over)
         self._thinner = thinner
         self._delay_s = durability_ms / 1000
-        self._spill_over = spill_over
         self._rotate_at = rotate_at
         self._on_closed_file = on_closed_file
         self._pid = os.getpid()
         self._lock = threading.Lock()  # guards the buffer; held for moments
         self._commit_lock = threading.Lock()  # guards the file; held while the disk works
         self._wake = threading.Condition(self._lock)
-        self._buffer: list[bytes] = []
+        self._buffer: list[Line] = []
         self._buffered_bytes = 0
         self._appended = 0
         self._committed = 0
@@ -133,11 +133,15 @@ class Writer:
             output=None if output is None else payload.dumps(output),
             **columns,
         )
-        self.append(event)
+        self.append(event, _JSON_KNOWN)
         return event
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, known: Known = NOTHING_KNOWN) -> None:
         """Append an event.
+
+        Args:
+            event: to be written.
+            known: what is known of it already, and need not be found out again.
 
         Raises:
             EventError: the event is not one that the log takes; nothing was written.
@@ -145,14 +149,14 @@ class Writer:
                 fails (the earlier events stay in memory and are tried again at the next call).
         """
         self._check_process()
-        ready = self._prepare(event)
+        ready = self._lines.make(event, known)
         if self._error is not None:
             self.flush()
         with self._lock:
             if self._closed:
                 raise WriteError("this writer is closed: open another one")
             thinned = self._thinner.takes(event)
-            lines = [self._prepare(kept) for kept in self._thinner.add(event)] if thinned else [ready]
+            lines = [self._lines.make(kept) for kept in self._thinner.add(event)] if thinned else [ready]
             if not lines:
                 return
             ticket = self._buffer_lines(lines)
@@ -177,8 +181,8 @@ class Writer:
         """
         self._check_process()
         with self._lock:
-            # Prepared before they leave the thinner: preparing can fail (a spilled payload on a full disk).
-            lines = [self._prepare(event) for event in self._thinner.held()]
+            # Made before they leave the thinner: that can fail (a spilled payload on a full disk).
+            lines = [self._lines.make(event) for event in self._thinner.held()]
             self._thinner.clear()
             ticket = self._buffer_lines(lines)
         self._commit(ticket)
@@ -223,51 +227,17 @@ class Writer:
         if os.getpid() != self._pid:
             raise WriteError("this writer belongs to the parent process: open another one after a fork")
 
-    def _prepare(self, event: Event) -> bytes:
-        """Return the line of `event`, its long payloads stored beside the log. Secrets are in it still (`_clean`)."""
-        event = _guard_stubs(event)
-        line = events.encode(event)
-        if len(line) <= self._spill_over:
-            return line
-        if self._redactor.suspects(line):  # what is spilled touches the disk here and now
-            event = _redacted(event, self._redactor)
-        with files.disk_errors("storing a long payload"):
-            return events.encode(self._spilled(event))
-
-    def _clean(self, batch: list[bytes]) -> bytes:
-        """Return the lines of a batch as they go to the disk, secrets taken out.
-
-        A whole batch is looked through at once, for half the price of line by line.
-        """
-        data = b"\n".join(batch) + b"\n"
-        if not self._redactor.suspects(data):
-            return data
-        return b"".join(self._clean_line(line) + b"\n" for line in batch)
-
-    def _clean_line(self, line: bytes) -> bytes:
-        if not self._redactor.suspects(line):
-            return line
-        return events.encode(_redacted(events.decode(line), self._redactor))
-
-    def _spilled(self, event: Event) -> Event:
-        stubs = {}
-        for column in events.PAYLOADS:
-            text = getattr(event, column)
-            if text is not None and len(text) > self._spill_over // len(events.PAYLOADS):
-                self._layout.create_spill()
-                stubs[column] = spill.store(self._layout.spill, text)
-        return msgspec.structs.replace(event, **stubs) if stubs else event
-
-    def _buffer_lines(self, lines: list[bytes]) -> int:
+    def _buffer_lines(self, lines: list[Line]) -> int:
         """Add lines to the buffer (the lock is held) and return the number to wait for."""
-        self._buffer.extend(lines)
-        self._buffered_bytes += sum(map(len, lines))
+        self._buffer += lines
+        for line in lines:
+            self._buffered_bytes += len(line.data)
         if lines and self._appended == self._committed:
             self._wake.notify()
         self._appended += len(lines)
         return self._appended
 
-    def _take_back(self, lines: list[bytes]) -> bool:
+    def _take_back(self, lines: list[Line]) -> bool:
         """Forget lines whose append failed; False where another thread has had them on the disk meanwhile."""
         gone = {id(line) for line in lines}
         with self._commit_lock, self._lock:
@@ -275,7 +245,7 @@ class Writer:
             if len(kept) == len(self._buffer):
                 return False
             self._appended -= len(self._buffer) - len(kept)
-            self._buffered_bytes -= sum(map(len, lines))
+            self._buffered_bytes -= sum(len(line.data) for line in lines)
             self._buffer = kept
             return True
 
@@ -302,13 +272,13 @@ class Writer:
             if self._offset >= self._rotate_at:
                 self._rotate()
 
-    def _write(self, batch: list[bytes]) -> None:
+    def _write(self, batch: list[Line]) -> None:
         if self._torn:
             self._release_file()
         if self._fd is None:
             _, self._fd = live.create(self._layout.live)
             self._offset, self._torn = 0, False
-        data = self._clean(batch)
+        data = self._lines.clean(batch)
         try:
             write_all(self._fd, data)
             os.fsync(self._fd)
@@ -358,25 +328,3 @@ class Writer:
     def _pause_after_failure(self) -> None:
         with self._lock:
             self._wake.wait_for(lambda: self._closed, max(self._delay_s, 0.2))
-
-
-def _guard_stubs(event: Event) -> Event:
-    guarded = {}
-    for column in events.PAYLOADS:
-        text = getattr(event, column)
-        if isinstance(text, str) and text.startswith('{"$'):
-            safe = spill.guard(text)
-            if safe != text and not (column in events.JSON_COLUMNS and text.startswith('{"$$')):
-                guarded[column] = safe
-    return msgspec.structs.replace(event, **guarded) if guarded else event
-
-
-def _redacted(event: Event, redactor: Redactor) -> Event:
-    changed = {}
-    for column in event.__struct_fields__:
-        text = getattr(event, column)
-        if type(text) is str:
-            clean = redactor.text(text)
-            if clean is not text:
-                changed[column] = clean
-    return msgspec.structs.replace(event, **changed) if changed else event

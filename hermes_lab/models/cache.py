@@ -18,12 +18,13 @@ import msgspec
 from hermes_lab.kinds import ErrorKind
 from hermes_lab.models.base import Finish, Model, Reply, Request
 from hermes_lab.models.cache_file import CacheFile
+from hermes_lab.models.wrapped import WrappedModel
 
 _KEY_FORMAT = 1  # to be raised when keys are made differently, or replies come to mean something else
 DEFAULT_MAX_MB = 512
 
 
-class CachedModel:
+class CachedModel(WrappedModel):
     """A model with a cache before it; every other request goes through to the model."""
 
     def __init__(self, model: Model, path: Path | str, max_mb: float = DEFAULT_MAX_MB) -> None:
@@ -34,23 +35,8 @@ class CachedModel:
             path: the file, which other models and processes may use, too.
             max_mb: megabytes of the file beyond which the oldest replies go.
         """
-        self._model = model
+        super().__init__(model)
         self._file = CacheFile(Path(path), int(max_mb * 1_000_000))
-
-    @property
-    def name(self) -> str:
-        """Of the model within."""
-        return self._model.name
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the model within."""
-        return self._model.fingerprint
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Of the model within."""
-        return self._model.context_tokens
 
     def generate(self, requests: Sequence[Request], *, seconds: Sequence[float] | None = None) -> list[Reply]:
         """Answer each request, in order; what the model is asked is asked in one batch, in the order of the requests.
@@ -73,14 +59,10 @@ class CachedModel:
                 replies[place] = _for_place(answer, place, question, None if seconds is None else seconds[place])
         return [replies[place] for place in range(len(requests))]
 
-    def most_tokens(self, request: Request) -> int:
-        """As the model within."""
-        return self._model.most_tokens(request)
-
     def close(self) -> None:
         """Close the file, and the model within."""
         self._file.close()
-        self._model.close()
+        super().close()
 
     def _ask(
         self, questions: list[_Question], requests: Sequence[Request], seconds: Sequence[float] | None
@@ -89,7 +71,7 @@ class CachedModel:
         if not questions:
             return []
         limits = None if seconds is None else [max(seconds[place] for place in asked.places) for asked in questions]
-        answers = self._model.generate([requests[asked.places[0]] for asked in questions], seconds=limits)
+        answers = self.inner.generate([requests[asked.places[0]] for asked in questions], seconds=limits)
         sound: dict[bytes, bytes] = {}
         for asked, answer in zip(questions, answers, strict=True):
             if asked.key is not None and _is_sound(answer):

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from hermes_lab.models.base import Model, Reply, Request
+from hermes_lab.models.wrapped import WrappedModel
 
 _Usd = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
@@ -33,40 +34,17 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return usd / 1_000_000
 
 
-class PricedModel:
+class PricedModel(WrappedModel):
     """A model whose replies say what they cost, by one price."""
 
     def __init__(self, model: Model, price: Price) -> None:
         """Wrap `model`, which is closed with this one."""
-        self._model = model
+        super().__init__(model)
         self._price = price
-
-    @property
-    def name(self) -> str:
-        """Of the model within."""
-        return self._model.name
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the model within: a price changes no reply."""
-        return self._model.fingerprint
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Of the model within."""
-        return self._model.context_tokens
 
     def generate(self, requests: Sequence[Request], *, seconds: Sequence[float] | None = None) -> list[Reply]:
         """Answer as the model within, with `cost_usd` where the tokens are known and no cost is given yet."""
-        return [self._priced(reply) for reply in self._model.generate(requests, seconds=seconds)]
-
-    def most_tokens(self, request: Request) -> int:
-        """As the model within."""
-        return self._model.most_tokens(request)
-
-    def close(self) -> None:
-        """Close the model within."""
-        self._model.close()
+        return [self._priced(reply) for reply in self.inner.generate(requests, seconds=seconds)]
 
     def _priced(self, reply: Reply) -> Reply:
         if reply.cost_usd is not None:
