@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from hermes_lab.compress import Compressed, Step, compress, estimate_tokens, summarise
 from hermes_lab.config import AgentConfig
+from hermes_lab.layers import NOTHING_SHOWN, Shown
 from hermes_lab.models.base import Frame, Request, Role, Signature, Turn
 from hermes_lab.models.hermes import render_call
 from hermes_lab.models.hermes_blocks import CALL, CALL_END
@@ -73,6 +74,7 @@ def assemble(
     offered: Offer,
     steps: Sequence[Step] = (),
     *,
+    layers: Shown = NOTHING_SHOWN,
     goal: Goal | None = None,
     correction: str = "",
     only_answer: bool = False,
@@ -85,6 +87,7 @@ def assemble(
         task: what was asked.
         offered: the candidates, as `offer` makes them.
         steps: the steps so far.
+        layers: what of memory and skills is shown, as `layers.choose` chose it.
         goal: the sub-goal at work, where the request was split.
         correction: what the last reflection says to do instead.
         only_answer: nothing is left to do but to answer.
@@ -93,7 +96,8 @@ def assemble(
     names = [one.name for one in offered.signatures]
     system = _system(config, names)
     earlier, shown = _history(task, config)
-    opening = _opening(config, task, earlier, names)
+    before = _before_request(config, task, earlier, names)
+    opening = "\n\n".join([*filter(None, (layers.memory, *before, layers.skills)), task.prompt])
     compressed = compress(steps, task.prompt, config.short_term)
     working = _working(compressed, config)
     closing = _closing(config, task, goal, correction, bool(steps), only_answer)
@@ -114,11 +118,16 @@ def assemble(
         tokens={
             "system": estimate_tokens(system),
             "tools": offered.tokens,
-            "history": sum(estimate_tokens(turn.content) for turn in shown),
-            "request": estimate_tokens(opening) + estimate_tokens(closing),
-            "steps": sum(estimate_tokens(turn.content) for turn in working),
+            "history": _tokens(shown),
+            "request": estimate_tokens("\n\n".join([*before, task.prompt])) + estimate_tokens(closing),
+            "steps": _tokens(working),
+            **layers.tokens,
         },
-        left_out={"steps": compressed.left_out, "exchanges": max(0, len(task.history) - len(shown) // 2)},
+        left_out={
+            "steps": compressed.left_out,
+            "exchanges": max(0, len(task.history) - len(shown) // 2),
+            **{layer: len(names) for layer, names in layers.left_out.items()},
+        },
     )
     return Context(request, plan, compressed)
 
@@ -197,8 +206,8 @@ def _examples(config: AgentConfig, scope: str, tool_names: Sequence[str]) -> lis
     ]
 
 
-def _opening(config: AgentConfig, task: Task, earlier: Sequence[str], tool_names: Sequence[str]) -> str:
-    """Return the turn with the request; what holds for this type of task only stands here, after the shared part."""
+def _before_request(config: AgentConfig, task: Task, earlier: Sequence[str], tool_names: Sequence[str]) -> list[str]:
+    """Return what stands before the request in its turn; what holds for this type of task only is among it."""
     parts = []
     if earlier:
         parts.append("Earlier in this conversation:\n" + "\n".join(f"- {line}" for line in earlier))
@@ -206,12 +215,13 @@ def _opening(config: AgentConfig, task: Task, earlier: Sequence[str], tool_names
     if scoped:
         parts.append("Rules for such requests:\n" + "\n".join(f"- {text}" for text in scoped))
     parts.extend(_examples(config, task.type, tool_names))
-    parts.append(task.prompt)
-    return "\n\n".join(parts)
+    return parts
 
 
 def _history(task: Task, config: AgentConfig) -> tuple[tuple[str, ...], list[Turn]]:
     """Return lines about older exchanges, and the turns of the last ones."""
+    if not task.history:
+        return (), []
     older, last = task.history[:-WHOLE_EXCHANGES], task.history[-WHOLE_EXCHANGES:]
     lines = summarise(
         [_spoken(exchange) for exchange in older],
@@ -271,6 +281,10 @@ def _brief(schema: Any) -> Any:
     if isinstance(schema, list):
         return [_brief(item) for item in schema]
     return schema
+
+
+def _tokens(turns: Sequence[Turn]) -> int:
+    return sum([estimate_tokens(turn.content) for turn in turns])
 
 
 def _cut(text: str, longest: int) -> str:

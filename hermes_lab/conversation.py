@@ -7,21 +7,24 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hermes_lab import interaction, policy, runs
+from hermes_lab import interaction, layers, policy, runs
 from hermes_lab.approvers import Approver, Unattended
 from hermes_lab.config import AgentConfig
 from hermes_lab.effects import End, Ending
 from hermes_lab.errors import MissingError
 from hermes_lab.interaction import TypeRecognizer
 from hermes_lab.kinds import Action, Status
+from hermes_lab.learning import SessionReflection
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.writer import new_id
 from hermes_lab.loop import View
 from hermes_lab.recorder import Recorder
+from hermes_lab.remembering import with_recall
+from hermes_lab.replay_about import about_view
 from hermes_lab.runner import Job, Runner, Setting
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Exchange, Task
-from hermes_lab.tools.base import Environment, Tool, Toolbox
+from hermes_lab.tools.base import Environment, Level, Tool, Toolbox
 
 if TYPE_CHECKING:
     from hermes_lab.lab import Lab
@@ -42,6 +45,9 @@ class Said(NamedTuple):
 class Conversation:
     """A conversation; use it as a context manager, or call `close`.
 
+    What is worth keeping of it is proposed, and waits for a person's approval (`hermes-lab review`). What was approved
+    before it began is what the agent knows in it.
+
     >>> with lab.converse() as talk:                      # doctest: +SKIP
     ...     print(talk.ask("Where is order SO-1042?").text)
     ...     talk.feedback("like")
@@ -49,6 +55,7 @@ class Conversation:
     Attributes:
         conversation_id: the run that its events belong to.
         exchanges: what was said so far.
+        learning: what reflections on it came to; see `learning.SessionReflection`.
     """
 
     def __init__(
@@ -61,6 +68,7 @@ class Conversation:
         channel: str = "notebook",
         approver: Approver | None = None,
         recognizer: TypeRecognizer | None = None,
+        tools_of: str | None = None,
     ) -> None:
         """Begin one; nothing is asked yet.
 
@@ -72,6 +80,7 @@ class Conversation:
             channel: where the requests come from.
             approver: answers for a person; None says no.
             recognizer: guesses the type of a request that is not named.
+            tools_of: the suite that `tools` are of, for replay; None where they are of none.
 
         Raises:
             ConfigError: a tool that cannot be used.
@@ -89,29 +98,42 @@ class Conversation:
         redactor = Redactor(os.environ)
         self._models = lab.open_models()
         self._writer = lab.log.writer(redactor=redactor)
+        as_of = dt.datetime.now(dt.UTC)
+        known = layers.known_at(lab.log, as_of)
+        view = View(
+            tools=specs, rules=lab.settings.permissions.rules, policy=policy.fold(lab.log, as_of), knowledge=known
+        )
+        about = {"suite": self._suite.name, "models": runs.model_names(lab), **about_view(view, as_of)}
+        if tools_of is not None:
+            about["tools_of"] = tools_of
         recorder = Recorder(
             self._writer,
             redactor,
             run_id=self.conversation_id,
             config_version=self._config.version,
             channel=channel,
-            about={"suite": self._suite.name, "models": runs.model_names(lab)},
+            about=about,
         )
         self._channel = channel
         self._runner = Runner(
-            suite=self._suite,
+            suite=with_recall(self._suite, known),
             config=self._config,
             models=self._models,
             recorder=recorder,
-            view=View(
-                tools=specs,
-                rules=lab.settings.permissions.rules,
-                policy=policy.fold(lab.log, dt.datetime.now(dt.UTC)),
-            ),
+            view=view,
             approver=approver or Unattended(),
             setting=Setting(approval_s=lab.settings.permissions.timeout_s),
             prices=runs.model_prices(lab),
             keep_environments=True,
+        )
+        changing = [name for name, spec in specs.items() if spec.level is not Level.READ_ONLY]
+        self.learning = SessionReflection(
+            lab,
+            self._writer,
+            self.conversation_id,
+            self._config.micro_reflection,
+            self._models,
+            writers=changing,
         )
 
     def __enter__(self) -> Conversation:
@@ -131,6 +153,7 @@ class Conversation:
             ConfigError, MissingError: the model cannot be used.
             KeyboardInterrupt: it was stopped; the turn is recorded as cancelled, and the conversation can go on.
         """
+        self.learning.look()
         self._turns += 1
         message = interaction.receive(
             text,
@@ -144,6 +167,7 @@ class Conversation:
         )
         (outcome,) = self._runner.run([Job(task, message=message)])
         assert outcome.ending is not None  # noqa: S101 - a run that was not stopped has endings
+        self.learning.turn_ended()
         answer = outcome.ending.answer or f"[{outcome.ending.end}] {outcome.ending.reason}"
         self._last = Said(answer, outcome.ending, outcome.episode_id, task.id)
         if outcome.ending.end not in _NOT_SAID:
@@ -180,10 +204,17 @@ class Conversation:
         return self._lab.log.sql(query, [self._said().episode_id]).fetchall()
 
     def close(self) -> None:
-        """Write what is left, and let go of the environment and the models."""
-        self._suite.release()
-        self._writer.close()
-        self._models.close()
+        """Reflect on the whole of it, write what is left, and let go of the environment and the models.
+
+        Raises:
+            BusyError: another process holds the approval queue; the conversation itself is recorded.
+        """
+        try:
+            self.learning.end()
+        finally:
+            self._suite.release()
+            self._writer.close()
+            self._models.close()
 
     def _said(self) -> Said:
         if self._last is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,57 @@ class Lab:
             attempts=attempts,
             resume=resume,
         )
+
+    def evaluate(self, **options: Any) -> Any:
+        """Score what the agent did, and return an `evaluator.Evaluation`; see `evaluator.evaluate` for the options.
+
+        >>> lab.evaluate().versions  # doctest: +SKIP
+        """
+        from hermes_lab import evaluator
+
+        return evaluator.evaluate(self, **options)
+
+    def compare(self, old: str, new: str, **options: Any) -> Any:
+        """Say whether a version (or run) is better than another, and return a `Comparison`, which shows itself.
+
+        >>> lab.compare("v1.0", "v1.1")  # doctest: +SKIP
+
+        Raises:
+            MissingError, CompareError, ConfigError: see `in_lab.compare_in_lab`, which takes the options.
+        """
+        from hermes_lab.comparing.in_lab import compare_in_lab
+
+        return compare_in_lab(self, old, new, **options)
+
+    def sweep(self, settings: Mapping[str, Sequence[Any]], suite: str = "desk", **options: Any) -> Any:
+        """Run the same tasks under each combination of settings, and return a `sweep.Sweep`, which shows itself.
+
+        >>> lab.sweep({"routing.shortlist": [1, 3, 8, "all"]}, suite="desk", limit=40)  # doctest: +SKIP
+
+        Raises:
+            ConfigError, MissingError: see `sweep.sweep`, which takes the options.
+        """
+        from hermes_lab import sweep
+
+        return sweep.sweep(self, settings, suite=suite, **options)
+
+    def purge(self, column: str, value: str, *, by: str, reason: str) -> Any:
+        """Remove every event of a task or an episode for good, and what was counted of it; see `log.purge.purge`.
+
+        Args:
+            column: `task_id` or `episode_id`.
+            value: the id.
+            by: who asks for it.
+            reason: why.
+
+        Raises:
+            MissingError, BusyError, CorruptLogError: see `log.purge.purge`.
+        """
+        from hermes_lab import facts
+
+        with facts.held(self) as folder:  # so that nobody counts what is about to go
+            facts.forget(folder)
+            return self.log.purge(column, value, by=by, reason=reason)
 
     def import_suite(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -35,6 +35,12 @@ format = {FORMAT}
 [run]
 # at_once = 32              # episodes that advance together
 
+[learning]
+# back_end = "rules"        # what looks for things worth keeping: "off", "rules", or the tier "light" or "strong"
+
+[review]
+# expire_days = 30         # a proposal that nobody decided on by then expires
+
 [permissions]
 # timeout_s = 60            # a person who has not answered by then has said no
 # [[permissions.rules]]     # tools of level high_risk always ask
@@ -59,6 +65,26 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tool_workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 8
 
 
+class LearningSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How conversations are reflected on; whatever comes of it only waits for a person's approval.
+
+    Attributes:
+        back_end: "rules" reads what users ask to be remembered and what worked twice; a tier has its model look, too.
+    """
+
+    back_end: Literal["off", "rules", "light", "strong"] = "rules"
+
+
+class ReviewSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the approval queue is kept; that a person decides is no setting.
+
+    Attributes:
+        expire_days: days that a proposal waits for a decision before it expires.
+    """
+
+    expire_days: Annotated[float, msgspec.Meta(gt=0, le=36_500)] = 30.0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `lab.toml` holds.
 
@@ -67,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         log: see `LogSettings`.
         models: see `models.registry.ModelSettings`.
         run: how runs are driven; see `RunSettings`.
+        learning: see `LearningSettings`.
+        review: how the approval queue is kept; see `ReviewSettings`.
         permissions: see `permissions.PermissionSettings`.
     """
 
@@ -74,6 +102,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: LogSettings = LogSettings()
     models: ModelSettings = ModelSettings()
     run: RunSettings = RunSettings()
+    learning: LearningSettings = LearningSettings()
+    review: ReviewSettings = ReviewSettings()
     permissions: PermissionSettings = PermissionSettings()
 
 

@@ -22,6 +22,7 @@ from hermes_lab.models.base import Finish, Reply
 from hermes_lab.models.hermes import Call, Parsed, parse
 from hermes_lab.tasks import Task
 from hermes_lab.tools.base import Problem, Spec
+from hermes_lab.tools.recall import RECALL
 
 _MOST_CALLS_A_TURN = 8
 
@@ -104,6 +105,7 @@ class _Episode(Reflecting):
             self.task,
             offered,
             self.state.steps,
+            layers=self.shown,
             goal=self.goal,
             correction=self.correction,
             only_answer=self.only_answer,
@@ -116,8 +118,8 @@ class _Episode(Reflecting):
 
     def _route(self) -> Generator[Effect, Any, Sequence[Spec]]:
         goal = self.goal.text if self.goal else ""
-        tools = [spec for spec in self.tools if spec.name != self.resting]
-        self.resting = ""
+        resting, self.resting = self.resting, ""
+        tools = [spec for spec in self.tools if spec.name != resting]
         routed = routing.route(
             f"{self.task.prompt} {goal}",
             self.task.type,
@@ -137,7 +139,9 @@ class _Episode(Reflecting):
                 },
             )
         self.routed = routed
-        return [self.by_name[name] for name in routed.candidates]
+        candidates = [self.by_name[name] for name in routed.candidates]
+        # What is remembered can be looked up beside any tool: it takes no tool's place on the shortlist.
+        return [*candidates, RECALL] if self.recalls and resting != RECALL.name else candidates
 
     def _follow(self, reply: Reply) -> Generator[Effect, Any, Ending | None]:
         """Do what a planning turn says; return the ending where it is the last."""
@@ -200,11 +204,11 @@ class _Episode(Reflecting):
     def _note_context(self, assembled: context.Context) -> Generator[Effect, Any, None]:
         """Note the plan of the first context, and of each that leaves out more than the one before."""
         left_out = sum(assembled.plan.left_out.values())
+        if self.state.turns == 0:
+            for name, cut in self.shown.triggered:
+                yield Note(action=Action.SKILL_TRIGGERED, name=name, output={"tokens_left_out": cut})
         if self.state.turns == 0 or left_out > self.left_out:
-            yield Note(
-                action=Action.CONTEXT_ASSEMBLED,
-                output={"tokens": assembled.plan.tokens, "left_out": assembled.plan.left_out},
-            )
+            yield Note(action=Action.CONTEXT_ASSEMBLED, output=self._plan_noted(assembled.plan))
         compressed = assembled.compressed
         if compressed.summary and (not self.compressed or left_out > self.left_out):
             self.compressed = True
@@ -213,6 +217,14 @@ class _Episode(Reflecting):
                 output={"summary": list(compressed.summary), "left_out": compressed.left_out},
             )
         self.left_out = max(self.left_out, left_out)
+
+    def _plan_noted(self, plan: context.Plan) -> dict[str, Any]:
+        output: dict[str, Any] = {"tokens": plan.tokens, "left_out": plan.left_out}
+        if self.shown.memories:
+            output["memories"] = list(self.shown.memories)
+        if self.shown.left_out:
+            output["no_room_for"] = {layer: list(names) for layer, names in self.shown.left_out.items()}
+        return output
 
     def _offer(self, candidates: Sequence[Spec]) -> context.Offer:
         with_answer = self.task.answer_by == "text" or self.only_answer

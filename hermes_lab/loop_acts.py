@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermes_lab import checks, context, permissions
+from hermes_lab import checks, context, layers, permissions
 from hermes_lab.checks import Guards
 from hermes_lab.config import AgentConfig
 from hermes_lab.effects import Act, Ask, Decision, Effect, End, Ending, Note, Permit
@@ -19,6 +19,7 @@ from hermes_lab.reflection import Help
 from hermes_lab.routing import NO_MEMORY, PolicyMemory, Routed
 from hermes_lab.tasks import Task
 from hermes_lab.tools.base import Problem, Result, Spec
+from hermes_lab.tools.recall import RECALL
 
 MOST_DENIALS = 2
 """So many denied calls end an episode as denied."""
@@ -32,6 +33,7 @@ class View:
         tools: the suite's tools by name; a task uses those that it names.
         rules: deny and ask rules, from `lab.toml`.
         policy: policy memory.
+        knowledge: memories and skills.
         seed: of the drawing of tokens.
         guards: the checks at work; all, but for experiments.
         memo: results of pure functions that many episodes share; it changes no outcome.
@@ -40,6 +42,7 @@ class View:
     tools: Mapping[str, Spec]
     rules: tuple[PermissionRule, ...] = ()
     policy: PolicyMemory = NO_MEMORY
+    knowledge: layers.Knowledge = layers.NOTHING_KNOWN
     seed: int = 0
     guards: Guards = checks.ALL_GUARDS
     memo: dict[Any, context.Offer] = field(default_factory=dict, compare=False)
@@ -55,6 +58,10 @@ class Acting:
         self.view = view
         self.tools = [view.tools[name] for name in task.tools if name in view.tools]
         self.by_name = {spec.name: spec for spec in self.tools}
+        self.shown = layers.choose(view.knowledge, task, config.layers)
+        self.recalls = self.shown.recallable and task.answer_by == "text" and RECALL.name not in view.tools
+        if self.recalls:
+            self.by_name[RECALL.name] = RECALL
         self.state = State(config.budgets)
         self.goal: context.Goal | None = None
         self.correction = ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hermes_lab import checks, policy
+from hermes_lab import checks, layers, policy
 from hermes_lab import resume as resuming
 from hermes_lab.approvers import Approver, Unattended
 from hermes_lab.compress import estimate_tokens
@@ -25,6 +25,8 @@ from hermes_lab.log.writer import new_id
 from hermes_lab.loop import View
 from hermes_lab.models.prices import Price
 from hermes_lab.recorder import Recorder
+from hermes_lab.remembering import with_recall
+from hermes_lab.replay_about import about_view
 from hermes_lab.runner import Job, Outcome, Progress, Runner, Setting, World
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Task
@@ -153,27 +155,26 @@ class Plan:
         with lab.open_models() as models, lab.log.writer(redactor=redactor) as writer:
             if self.jobs:
                 models.of(Tier.LIGHT)  # a model that cannot be opened is found before anything is recorded
+            as_of = dt.datetime.now(dt.UTC)
+            known = layers.known_at(lab.log, as_of)
+            view = View(
+                tools=specs,
+                rules=lab.settings.permissions.rules,
+                policy=policy.fold(lab.log, as_of),
+                knowledge=known,
+                guards=self.guards,
+            )
             recorder = Recorder(
                 writer,
                 redactor,
                 run_id=self.run_id,
                 config_version=self.config.version,
                 channel=self.channel,
-                about={
-                    "suite": self.suite.name,
-                    "models": model_names(lab),
-                    "guards": self.guards._asdict(),
-                },
+                about={"suite": self.suite.name, "models": model_names(lab), **about_view(view, as_of)},
             )
             resuming.close(self.orphans, recorder)
-            view = View(
-                tools=specs,
-                rules=lab.settings.permissions.rules,
-                policy=policy.fold(lab.log, dt.datetime.now(dt.UTC)),
-                guards=self.guards,
-            )
             runner = Runner(
-                suite=self.suite,
+                suite=with_recall(self.suite, known),
                 config=self.config,
                 models=models,
                 recorder=recorder,

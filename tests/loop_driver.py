@@ -20,6 +20,7 @@ from hermes_lab.models.hermes import render_call
 from hermes_lab.permissions import Verdict, decide
 from hermes_lab.tasks import Task
 from hermes_lab.tools.base import Level, Result, Spec
+from hermes_lab.tools.recall import RECALL
 
 Tool = Callable[[dict[str, Any]], Result]
 Answerer = Callable[[Ask], Reply | str]
@@ -259,8 +260,7 @@ class _Watch:
         return "the money" if budgets.usd is not None and self.usd >= budgets.usd else ""
 
     def _must_be_sound(self, act: Act) -> None:
-        assert act.tool in self.task.tools, f"{act.tool} is no tool of the task"
-        known = self.view.tools[act.tool]
+        known = self._known(act.tool)
         stored = msgspec.json.decode(payload.store_text(payload.dumps(act.arguments)))
         if self.view.guards.arguments:
             assert jsonschema_rs.validator_for(known.parameters).is_valid(stored), act.arguments
@@ -268,6 +268,13 @@ class _Watch:
             assert known.precheck(act.arguments) is None
         if self.view.guards.repeats:
             self._must_be_new(act)
+
+    def _known(self, tool: str) -> Spec:
+        if tool in self.task.tools:
+            return self.view.tools[tool]
+        assert tool == "recall", f"{tool} is no tool of the task"
+        assert any(not one.pinned for one in self.view.knowledge.memories), "there is nothing to recall"
+        return RECALL
 
     def _must_be_new(self, act: Act) -> None:
         same = [place for place, (tool, given, _) in enumerate(self.ran) if tool == act.tool and given == act.arguments]
@@ -286,7 +293,7 @@ class _Watch:
         assert self.view.tools[act.tool].level is Level.READ_ONLY
 
     def _must_be_permitted(self, act: Act) -> None:
-        known = self.view.tools[act.tool]
+        known = self._known(act.tool)
         ruling = decide(self.view.rules, known, act.arguments, self.task.type)
         assert ruling.verdict is not Verdict.DENY, f"{act.tool} ran against the rule {ruling.by}"
         if ruling.verdict is Verdict.ASK or known.level is Level.HIGH_RISK:

@@ -9,7 +9,22 @@ from typing import Any
 
 import click
 
-from hermes_lab.cli import chat, doctor, log, models, record, run, show, suite, tools
+from hermes_lab.cli import (
+    chat,
+    compare,
+    doctor,
+    evaluate,
+    grade,
+    log,
+    memory,
+    models,
+    record,
+    review,
+    run,
+    show,
+    suite,
+    tools,
+)
 from hermes_lab.errors import HermesLabError
 
 NEWLINE = "\n"
@@ -44,9 +59,14 @@ def cli(context: click.Context, lab: str | None) -> None:
 for command in (
     run.run,
     chat.chat,
+    evaluate.evaluate,
+    compare.compare,
+    grade.grade,
     suite.suite,
     tools.tools,
     models.models,
+    memory.memory,
+    review.review,
     record.import_,
     record.sql,
     log.log,

@@ -43,6 +43,9 @@ def chat(lab_path: str | None, /, suite: str, config: str | None, changes: tuple
                 f"select step, action, name, status, observation from events where run_id = '{talk.conversation_id}'"
             )
             click.echo(f"What happened: {hints.command(lab_path, 'sql', query)}", err=True)
+    proposed = sum(len(one.memories) + len(one.skills) for one in talk.learning.learned)
+    if proposed:
+        click.echo(f"Proposed to be kept, for you to decide: {hints.command(lab_path, 'review', 'list')}", err=True)
     return code
 
 

@@ -5,28 +5,44 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import rbloom
 
 from hermes_lab import payload
 from hermes_lab.errors import EventError, ImportFormatError, MissingError
 from hermes_lab.events import Action, Event, Status
+from hermes_lab.importers.aside import Aside
 from hermes_lab.importers.base import INHERITED, Draft, Importer, SetAside, Source, ignore_progress
 from hermes_lab.log import Log, Writer, files, new_id, query
 from hermes_lab.log.purge import id_hash, purged_ids
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.snapshot import Snapshot
 
+IMPORTABLE = frozenset(
+    (
+        Action.MESSAGE_RECEIVED,
+        Action.TASK_STARTED,
+        Action.TASK_ENDED,
+        Action.COMPRESSED,
+        Action.GENERATION,
+        Action.TOOL_CALLED,
+        Action.CODE_EXECUTED,
+        Action.RETRIEVAL,
+        Action.FEEDBACK,
+    )
+)
+"""What somebody else's log can tell of: what was said and done in a conversation.
+
+Never what was decided in this lab: no approval, memory, skill, grade, permission, baseline, publication or rollback.
+"""
+
 _BATCH = 5_000  # drafts that are looked up in the log at a time
 _EPISODES_EXPECTED = 1_000_000
-_UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _KEY_CHARS = 17  # the end of an event id that comes from the draft's key alone
 
 
@@ -34,7 +50,8 @@ class ImportSummary(NamedTuple):
     """What an import did.
 
     `imported` events were added; `skipped` ones were in the log already; `purged` ones belong to ids that were purged
-    from this log and stay out; `set_aside` rows could not be read, and stand in `set_aside_file` with their reasons.
+    from this log and stay out; `set_aside` rows could not be read, or say what no import may say (`IMPORTABLE`), and
+    stand in `set_aside_file` with their reasons.
     """
 
     path: str
@@ -97,7 +114,7 @@ def import_with(
     with (
         files.locked(log.layout.import_lock, "another import into this lab is running", timeout_s=1.0),
         log.writer(redactor=redactor) as writer,
-        _Aside(log, path, redactor) as aside,
+        Aside(log, path, redactor) as aside,
     ):
         run = _Run(log, writer, aside, path, redactor)
         for batch in _batches(importer.read(Source(path, naive_times, advance)), aside):
@@ -121,7 +138,7 @@ def import_with(
     )
 
 
-def _batches(rows: Iterator[Draft | SetAside], aside: _Aside) -> Iterator[list[Draft]]:
+def _batches(rows: Iterator[Draft | SetAside], aside: Aside) -> Iterator[list[Draft]]:
     batch: list[Draft] = []
     for row in rows:
         if isinstance(row, SetAside):
@@ -133,45 +150,6 @@ def _batches(rows: Iterator[Draft | SetAside], aside: _Aside) -> Iterator[list[D
             batch = []
     if batch:
         yield batch
-
-
-class _Aside:
-    """The file of rows that could not be read: one a source, written anew by each import of it."""
-
-    def __init__(self, log: Log, source: Path, redactor: Redactor) -> None:
-        name = hashlib.sha256(str(source.absolute()).encode(errors="surrogateescape")).hexdigest()[:16]
-        self._path = log.layout.rejected / f"import-{name}.jsonl"
-        self._temporary = self._path.with_suffix(".tmp")
-        self._redactor = redactor
-        self._file: Any = None
-        self.count = 0
-        self.first = ""
-        self.file: Path | None = None
-
-    def __enter__(self) -> _Aside:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._file is None:
-            return
-        self._file.close()
-        os.replace(self._temporary, self._path)
-        self.file = self._path
-
-    def add(self, row: SetAside) -> None:
-        if self._file is None:
-            self._path.parent.mkdir(exist_ok=True)
-            self._file = open(self._temporary, "wb")  # noqa: SIM115 - closed by __exit__
-            self.first = f"({row.where}: {row.reason})"
-        self.count += 1
-        texts = {name: payload.store_text(self._clean(text)) for name, text in row._asdict().items()}
-        self._file.write(msgspec.json.encode(texts) + b"\n")
-
-    def _clean(self, text: str) -> str:
-        """Return `text` without secrets, also where a broken line spells one with escapes for letters."""
-        spelled = _UNICODE_ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
-        clean = self._redactor.text(spelled)
-        return self._redactor.text(text) if clean == spelled else clean
 
 
 @dataclass
@@ -188,7 +166,7 @@ class _Episode:
 class _Run:
     """One import under way."""
 
-    def __init__(self, log: Log, writer: Writer, aside: _Aside, path: Path, redactor: Redactor) -> None:
+    def __init__(self, log: Log, writer: Writer, aside: Aside, path: Path, redactor: Redactor) -> None:
         self._log = log
         self._writer = writer
         self._aside = aside
@@ -206,12 +184,21 @@ class _Run:
 
     def take(self, batch: list[Draft]) -> None:
         """Write the drafts that the log does not have."""
-        batch = [draft._replace(episode=self._redactor.text(draft.episode)) for draft in batch]
+        batch = [draft._replace(episode=self._redactor.text(draft.episode)) for draft in self._allowed(batch)]
         known = {} if self._log_is_empty else _lookup(self._snapshot, {draft.episode for draft in batch})
         for draft in batch:
             if self._episode is None or self._episode.id != draft.episode:
                 self._episode = self._enter(draft.episode, known)
             self._take_one(draft, self._episode)
+
+    def _allowed(self, batch: list[Draft]) -> Iterator[Draft]:
+        """Yield the drafts of kinds that an import may bring in; the others are set aside."""
+        for draft in batch:
+            if draft.action in IMPORTABLE:
+                yield draft
+                continue
+            reason = f"an import cannot bring in {draft.action} events: they are decided in this lab only"
+            self._aside.add(SetAside(f"{draft.episode} {draft.key}", reason, repr(draft.columns)[:10_000]))
 
     def record(self, format: str, naive_times: dt.tzinfo) -> None:
         """Record the import itself."""

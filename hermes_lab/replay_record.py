@@ -1,0 +1,84 @@
+"""Writes what a replay came to as events. None of them belongs to an episode, so that none changes its score.
+
+The ids of the episodes stand inside `output`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hermes_lab.effects import Ask
+from hermes_lab.kinds import Action, Status
+from hermes_lab.log.writer import Writer
+from hermes_lab.models.base import Finish, Reply
+from hermes_lab.replay_report import EpisodeReplay, Replay
+
+CHANNEL = "replay"
+"""Where the events of a replay come from."""
+
+OWN = "their own"
+"""What is written for a version where each episode is replayed under its own."""
+
+
+def record_changed(writer: Writer, replay_id: str, version: str | None, one: EpisodeReplay) -> None:
+    """Write that a replay changes an episode."""
+    plain = msgspec.to_builtins(one)
+    writer.record(
+        Action.CANDIDATE_REPLAYED,
+        name=version or OWN,
+        run_id=replay_id,
+        config_version=version,
+        channel=CHANNEL,
+        input={"episode_id": one.episode_id, "config_version": one.config_version},
+        output={key: value for key, value in plain.items() if value not in (None, "", [], ())},
+        observation=None if one.change is None else str(one.change),
+        status=Status.OK,
+    )
+
+
+def record_replay(writer: Writer, made: Replay) -> None:
+    """Write the replay itself: the versions, and the summary."""
+    summary = made.to_dict()
+    writer.record(
+        Action.CANDIDATE_REPLAYED,
+        name=made.config_version or OWN,
+        run_id=made.replay_id,
+        config_version=made.config_version,
+        channel=CHANNEL,
+        input={"replayed_versions": summary["replayed_versions"], "config_version": made.config_version},
+        output=summary,
+        observation=str(made),
+        status=Status.ERROR if made.mismatches else Status.OK,
+    )
+    writer.flush()
+
+
+def record_question(
+    writer: Writer, replay_id: str, version: str | None, content: dict[str, Any], ask: Ask, reply: Reply, key: str
+) -> None:
+    """Write a question that a live replay put to a model, with its cost."""
+    output: dict[str, Any] = {"text": reply.text, "finish": str(reply.finish)}
+    output |= {name: text for name, text in (("reasoning", reply.reasoning), ("error", reply.error)) if text}
+    failed = {Finish.ERROR: Status.ERROR, Finish.TIMEOUT: Status.TIMEOUT}
+    writer.record(
+        Action.GENERATION,
+        name=reply.model,
+        run_id=replay_id,
+        config_version=version,
+        channel=CHANNEL,
+        input=content,
+        output=output,
+        status=failed.get(reply.finish, Status.OK),
+        error_kind=reply.error_kind,
+        input_tokens=reply.input_tokens,
+        cached_tokens=reply.cached_tokens,
+        output_tokens=reply.output_tokens,
+        latency_ms=reply.latency_ms,
+        cost_usd=reply.cost_usd,
+        from_cache=True if reply.from_cache else None,
+        confidence=reply.confidence,
+        tier=ask.tier,
+        request_hash=key,
+    )

@@ -1,0 +1,2 @@
+-- When a run wrote its first event.
+select min(ts) from events where run_id = ?
