@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from hermes_lab.effects import Act
 from hermes_lab.kinds import ErrorKind, Status
-from hermes_lab.tools.base import Environment, Result, Tool
+from hermes_lab.tools.base import Environment, Result, Spec, Tool
 from hermes_lab.tools.decorator import FunctionTool
 from hermes_lab.tools.limits import TimeLimitError, TooManyLeftError, call_within
 from hermes_lab.tools.results import message
@@ -44,6 +44,10 @@ class ToolRunner:
     def __exit__(self, *_: object) -> None:
         """Wait for the pool to end."""
         self._pool.shutdown(wait=True)
+
+    def spec(self, tool: str) -> Spec:
+        """Return what is known of a tool."""
+        return self._toolbox[tool].spec
 
     def run(self, calls: Sequence[Call]) -> list[Result]:
         """Return the results of `calls`, in order; what goes wrong with one is its result."""

@@ -20,11 +20,11 @@ from hermes_lab.log.writer import new_id
 from hermes_lab.loop import View
 from hermes_lab.recorder import Recorder
 from hermes_lab.remembering import with_recall
-from hermes_lab.replay_about import about_view
 from hermes_lab.runner import Job, Runner, Setting
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Exchange, Task
 from hermes_lab.tools.base import Environment, Level, Tool, Toolbox
+from hermes_lab.view_record import about_view
 
 if TYPE_CHECKING:
     from hermes_lab.lab import Lab

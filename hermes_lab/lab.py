@@ -135,6 +135,18 @@ class Lab:
 
         return compare_in_lab(self, old, new, **options)
 
+    def replay(self, **options: Any) -> Any:
+        """Take recorded episodes through their own or another configuration; the `replay.Replay` shows itself.
+
+        >>> lab.replay(config="other.toml")  # doctest: +SKIP
+
+        Raises:
+            MissingError, ConfigError: see `replay.replay`, which takes the options.
+        """
+        from hermes_lab.replay import replay
+
+        return replay(self, **options)
+
     def sweep(self, settings: Mapping[str, Sequence[Any]], suite: str = "desk", **options: Any) -> Any:
         """Run the same tasks under each combination of settings, and return a `sweep.Sweep`, which shows itself.
 
@@ -251,6 +263,7 @@ class Lab:
             channel=channel,
             approver=approver,
             recognizer=TypeRecognizer((task.prompt, task.type) for task in tasks),
+            tools_of=suite,
         )
 
     def open_models(self) -> Any:

@@ -33,6 +33,11 @@ class Knowledge(NamedTuple):
     library: Library = Library()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self.memories and not len(self.library)
+
+    @property
     def digest(self) -> str:
         """Return 12 hex digits that change with what a prompt may be shown."""
         plain: list[Any] = [[one.id, one.text, one.kind, one.scope, one.pinned] for one in self.memories]
@@ -76,7 +81,7 @@ def choose(knowledge: Knowledge, task: Task, room: Layers) -> Shown:
         task: its type says which memories concern it, its request which skills it triggers.
         room: tokens for each layer.
     """
-    if not knowledge.memories and not len(knowledge.library):
+    if knowledge.is_empty:
         return NOTHING_SHOWN
     index_room = room.index_tokens - estimate_tokens(_INDEX)
     chosen = for_context(knowledge.memories, task.type, index_tokens=max(index_room, 0))

@@ -28,9 +28,9 @@ from hermes_lab.kinds import Action, ErrorKind, Status, Tier
 from hermes_lab.loop import View
 from hermes_lab.models.base import Reply, Request
 from hermes_lab.models.prices import Price
-from hermes_lab.recorder import EpisodeRecorder, Recorder, WrittenCall
+from hermes_lab.recorder import EpisodeRecorder, Recorder
 from hermes_lab.tasks import Grade, Message, Task
-from hermes_lab.tools.base import Environment, Result, Tool
+from hermes_lab.tools.base import Environment, Result, Spec, Tool
 
 _TRACEBACK_CHARS = 4000
 
@@ -271,27 +271,8 @@ class Runner:
     def _act(self, live: Sequence[_Live], acts: Sequence[Act], tools: acting.ToolRunner) -> None:
         """Run the tool that each episode asks for, write the calls, and send the results."""
         results = tools.run([acting.Call(act, one.environment) for one, act in zip(live, acts, strict=True)])
-        calls = [self._written(act, result) for act, result in zip(acts, results, strict=True)]
-        self.recorder.look_over_calls(acts, calls)
-        for one, act, result, call in zip(live, acts, results, calls, strict=True):
-            self._advance(one, self._record(one, act, result, call))
-
-    def _written(self, act: Act, result: Result) -> WrittenCall | None:
-        """Return a call as it will be written; None where a foreign tool gave what the log cannot hold."""
-        try:
-            return self.recorder.write_call(act, result)
-        except EventError:
-            return None
-
-    def _record(self, one: _Live, act: Act, result: Result, call: WrittenCall | None) -> Result:
-        """Write a tool call, and return its result: a failure where a foreign tool gave what the log cannot hold."""
-        spec = self.view.tools[act.tool]
-        try:
-            one.recorder.acted(act, spec, result, call)
-        except EventError as error:
-            result = acting.crashed(f"the tool's result cannot be recorded: {error}")
-            one.recorder.acted(act, spec, result)
-        return result
+        for one, act, result in zip(live, acts, results, strict=True):
+            self._advance(one, _record(one, act, tools.spec(act.tool), result))
 
     def _think(self, asking: Sequence[_Live]) -> None:
         """Put the questions of all waiting episodes to their models, one call a model, and send the replies."""
@@ -299,7 +280,6 @@ class Runner:
             return
         asks = [one.effect for one in asking if isinstance(one.effect, Ask)]
         replies = answer(asks, self.models, self.prices)
-        self.recorder.look_over_replies(asks, replies)
         for one, ask, reply in zip(asking, asks, replies, strict=True):
             self._count(reply)
             one.recorder.asked(ask, reply)
@@ -308,6 +288,16 @@ class Runner:
     def _count(self, reply: Reply) -> None:
         self._model_calls += 1
         self._tokens += (reply.input_tokens or 0) + (reply.cached_tokens or 0) + (reply.output_tokens or 0)
+
+
+def _record(one: _Live, act: Act, spec: Spec, result: Result) -> Result:
+    """Write a tool call, and return its result: a failure where a foreign tool gave what the log cannot hold."""
+    try:
+        one.recorder.acted(act, spec, result)
+    except EventError as error:
+        result = acting.crashed(f"the tool's result cannot be recorded: {error}")
+        one.recorder.acted(act, spec, result)
+    return result
 
 
 def _message(task: Task, channel: str) -> Message:

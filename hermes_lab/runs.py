@@ -26,10 +26,10 @@ from hermes_lab.loop import View
 from hermes_lab.models.prices import Price
 from hermes_lab.recorder import Recorder
 from hermes_lab.remembering import with_recall
-from hermes_lab.replay_about import about_view
 from hermes_lab.runner import Job, Outcome, Progress, Runner, Setting, World
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Task
+from hermes_lab.view_record import about_view
 
 if TYPE_CHECKING:
     import pandas as pd

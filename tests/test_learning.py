@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hermes_lab import Lab
 from hermes_lab import open as open_lab
 from hermes_lab.config import AgentConfig, MicroReflection, changed
+from hermes_lab.kinds import Action, Status
 from hermes_lab.learning.micro import trigger
 from hermes_lab.learning.turns import Call, SessionTurn, turns_of
 from hermes_lab.learning.wishes import has_intent, wish_in
@@ -134,23 +135,34 @@ def test_what_a_user_asks_to_be_kept_waits_for_approval_and_then_reaches_the_nex
     assert [one.state.value for one in open_queue(lab).standing().memories] == ["proposed"]
     open_queue(lab).approve(waiting.id, **PERSON)
 
+    assert "以后请用中文回答。" in json.loads(_prompt(weather))["messages"][1]["content"]
+
+
+def test_after_a_rollback_nothing_learned_under_that_version_reaches_a_prompt(weather: Lab) -> None:
+    lab = scripted(weather, final("好"))
+    talk = converse(lab, "以后请用中文回答。")
+    (waiting,) = open_queue(lab).pending()
+    open_queue(lab).approve(waiting.id, **PERSON)
+    (version,) = rows(lab, "select config_version from events where run_id = ? limit 1", talk.conversation_id)[0]
+    assert "中文" in _prompt(weather)
+    with lab.log.writer() as writer:
+        writer.record(Action.ROLLED_BACK, name=version, status=Status.OK)
+    assert "中文" not in _prompt(weather)
+
+
+def _prompt(weather: Lab) -> str:
+    """Return the text of the first question of a new conversation."""
     lab = scripted(weather, final("好"))
     talk = converse(lab, "weather in Oslo?")
-    ((prompt,),) = rows(
-        lab, "select input from events where action = 'generation' and run_id = ?", talk.conversation_id
-    )
-    assert "以后请用中文回答。" in json.loads(prompt)["messages"][1]["content"]
+    query = "select input from events where action = 'generation' and run_id = ?"
+    ((text,),) = rows(lab, query, talk.conversation_id)
+    return str(text)
 
 
 def test_what_was_not_approved_reaches_no_prompt(weather: Lab) -> None:
     lab = scripted(weather, final("好"))
     converse(lab, "以后请用中文回答。")
-    lab = scripted(weather, final("好"))
-    talk = converse(lab, "weather in Oslo?")
-    ((prompt,),) = rows(
-        lab, "select input from events where action = 'generation' and run_id = ?", talk.conversation_id
-    )
-    assert "中文" not in prompt
+    assert "中文" not in _prompt(weather)
 
 
 def test_nothing_is_the_usual_answer_and_is_recorded(weather: Lab) -> None:
@@ -245,3 +257,18 @@ def test_the_turns_of_a_session_are_read_in_order(lab: Lab) -> None:
     assert [(one.tool, one.status) for one in first.calls] == [("get_order", "ok"), ("search_policies", "ok")]
     assert first.succeeded
     assert (second.said, second.answer, second.calls, second.succeeded) == ("thanks", "bye", (), False)
+
+
+def test_what_was_known_then_is_what_a_replay_knows(weather: Lab) -> None:
+    lab = scripted(weather, final("好"))
+    converse(lab, "以后请用中文回答。")
+    (waiting,) = open_queue(lab).pending()
+    open_queue(lab).approve(waiting.id, **PERSON)
+    lab = scripted(weather, render_call("recall", {"asked": waiting.name}), final("好"))
+    talk = converse(lab, "weather in Oslo?")
+    found = rows(lab, "select output from events where action = 'retrieval' and name = 'recall'")
+    assert json.loads(found[0][0])["memories"][0]["text"] == "以后请用中文回答。"
+    open_queue(lab).retract(waiting.name, **PERSON)
+
+    made = lab.replay(run=talk.conversation_id, record=False)
+    assert (made.reproduced, made.mismatches) == (1, ())

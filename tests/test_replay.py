@@ -22,7 +22,7 @@ from hermes_lab.errors import ConfigError, MissingError
 from hermes_lab.kinds import ErrorKind, Status
 from hermes_lab.log.writer import new_id
 from hermes_lab.replay import replay
-from hermes_lab.replay_changes import MismatchKind, Verdict
+from hermes_lab.replay.changes import MismatchKind, Verdict
 from hermes_lab.tools.base import Level, Result, Spec
 
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
@@ -244,7 +244,7 @@ ARGUMENTS = st.dictionaries(
     st.none()
     | st.integers(-3, 3)
     | st.text(max_size=8)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.lists(st.integers(), max_size=2),
     max_size=2,
 )
@@ -490,16 +490,16 @@ def test_a_payload_that_is_lost_is_the_reason(toy: hermes_lab.Lab) -> None:
 
 
 def test_a_log_is_read_some_episodes_at_a_time(counted: hermes_lab.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hermes_lab import replay_log
+    from hermes_lab.replay import recording
 
     run_toy(counted, [task(f"t{n}", [("read_counter", {})]) for n in range(7)])
-    ids = replay_log.select_episodes(counted.log)
+    ids = recording.select_episodes(counted.log)
     assert len(ids) == 9
-    monkeypatch.setattr(replay_log, "_AT_ONCE", 2)
+    monkeypatch.setattr(recording, "_AT_ONCE", 2)
     asked: list[int] = []
-    plain = replay_log._rows
-    monkeypatch.setattr(replay_log, "_rows", lambda log, some: asked.append(len(some)) or plain(log, some))
-    stream = replay_log.recordings(counted.log, ids)
+    plain = recording._rows
+    monkeypatch.setattr(recording, "_rows", lambda log, some: asked.append(len(some)) or plain(log, some))
+    stream = recording.recordings(counted.log, ids)
     first = [next(stream), next(stream)]
     assert asked == [2]
     assert [one.episode_id for one in (*first, *stream)] == ids

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from replay_lab import desk_lab
 
 import hermes_lab
-from hermes_lab import checks, payload, permissions, replay_bulk, routing
+from hermes_lab import checks, payload, permissions, routing
 from hermes_lab.config import Routing
 from hermes_lab.errors import QueryError
 from hermes_lab.kinds import ErrorKind
 from hermes_lab.permissions import PermissionRule
 from hermes_lab.recorder import passes
+from hermes_lab.replay import bulk
 from hermes_lab.routing import PolicyMemory, ToolStats
 from hermes_lab.suites import desk
 from hermes_lab.tools.base import Level, Spec
@@ -86,7 +87,7 @@ def test_permissions_are_those_of_decide(calls: Any, rules: Any, against: Any) -
         new, old = (permissions.decide(side, spec, arguments, task_type) for side in (rules, against))
         if new.verdict is not old.verdict:
             expected[f"id-{number}"] = f"{new.verdict} by {new.by}: {new.reason}"
-    found = replay_bulk.permissions(table(calls), rules, against=against, specs=ODD)
+    found = bulk.permissions(table(calls), rules, against=against, specs=ODD)
     assert {one.event_id: one.why for one in found.sample} == expected
     assert (found.calls, found.affected) == (len(calls), len(expected))
     assert found.affected_episodes == len({f"e{int(one[3:]) // 3}" for one in expected})
@@ -101,7 +102,7 @@ def test_checks_are_those_of_check_call(calls: Any) -> None:
         problem = checks.check_call(tool, arguments, ODD, guards=guards)
         if problem is not None:
             expected[f"id-{number}"] = problem.message
-    found = replay_bulk.checks(table(calls), ODD)
+    found = bulk.checks(table(calls), ODD)
     assert {one.event_id: one.why for one in found.sample} == expected
     assert sum(found.by_reason.values()) == sum(found.by_tool.values()) == found.affected == len(expected)
 
@@ -160,12 +161,12 @@ def test_routing_is_that_of_route_on_a_real_log(
 ) -> None:
     rows = routed_rows(desk_run)
     expected = brute_routing(rows, config, DESK, memory)
-    found = replay_bulk.routing(desk_run, config, DESK, policy=memory)
+    found = bulk.routing(desk_run, config, DESK, policy=memory)
     assert found.calls == sum(row["ran"] for row in rows) > 100
     assert found.affected == len(expected)
     assert {one.event_id for one in found.sample} <= expected
     assert found.affected_episodes == len({row["episode_id"] for row in rows if row["event_id"] in expected})
-    old = replay_bulk.routing(desk_run, config, DESK, policy=memory, against=Routing(shortlist=2))
+    old = bulk.routing(desk_run, config, DESK, policy=memory, against=Routing(shortlist=2))
     offered_then = brute_routing(rows, Routing(shortlist=2), DESK, memory)
     assert old.affected == len(expected - offered_then)
 
@@ -202,7 +203,7 @@ def test_routing_of_many_invented_calls() -> None:
     source = pa.Table.from_pylist(rows)
     expected = brute_routing(rows, config, specs, memory)
     for given_source in (source, pd.DataFrame(rows), pa.concat_tables([source.slice(0, 700), source.slice(700)])):
-        found = replay_bulk.routing(given_source, config, specs, policy=memory)
+        found = bulk.routing(given_source, config, specs, policy=memory)
         assert found.affected == len(expected)
     assert 100 < len(expected) < len(rows)
 
@@ -217,19 +218,19 @@ def test_real_calls_come_out_as_one_by_one(desk_run: hermes_lab.Lab) -> None:
     for _, _, task_type, tool, text in rows:
         new, old = (permissions.decide(side, DESK[tool], payload.loads(text), task_type) for side in (rules, ()))
         expected[str(new.verdict)] += new.verdict is not old.verdict
-    found = replay_bulk.permissions(desk_run, rules, specs=DESK)
+    found = bulk.permissions(desk_run, rules, specs=DESK)
     assert found.by_reason == {name: count for name, count in expected.items() if count}
     assert found.calls == len(rows) > found.judged
     assert "calls" in str(found)
     assert len(found.to_frame()) == len(found.sample) == min(found.affected, 100)
-    few = replay_bulk.permissions(desk_run, rules, specs=DESK, where="name = ?", params=["get_order"])
+    few = bulk.permissions(desk_run, rules, specs=DESK, where="name = ?", params=["get_order"])
     assert few.by_reason == {"ask": few.calls}
-    assert replay_bulk.checks(desk_run, DESK).affected == 0
+    assert bulk.checks(desk_run, DESK).affected == 0
     fewer = {name: spec for name, spec in DESK.items() if name != "get_order"}
-    assert replay_bulk.checks(desk_run, fewer).by_reason == {"unknown_tool": few.calls}
-    assert replay_bulk.checks(desk_run, fewer, where="false").calls == 0
+    assert bulk.checks(desk_run, fewer).by_reason == {"unknown_tool": few.calls}
+    assert bulk.checks(desk_run, fewer, where="false").calls == 0
 
 
 def test_a_table_without_a_column_is_refused() -> None:
     with pytest.raises(QueryError, match="no column 'task_type'"):
-        replay_bulk.checks(pa.table({"episode_id": ["e"], "event_id": ["x"]}), DESK)
+        bulk.checks(pa.table({"episode_id": ["e"], "event_id": ["x"]}), DESK)

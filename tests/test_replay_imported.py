@@ -13,7 +13,7 @@ from hermes_lab import routing
 from hermes_lab.config import AgentConfig, changed
 from hermes_lab.permissions import PermissionRule
 from hermes_lab.replay import replay
-from hermes_lab.replay_changes import ChangeKind, Verdict
+from hermes_lab.replay.changes import ChangeKind, Verdict
 from hermes_lab.tools.base import Spec
 
 EXAMPLE = Path(__file__).parent.parent / "data" / "examples" / "hermes-agent.jsonl"

@@ -21,8 +21,8 @@ from hermes_lab.models.hermes import parse
 from hermes_lab.permissions import PermissionRule
 from hermes_lab.recorder import passes
 from hermes_lab.replay import replay
-from hermes_lab.replay_changes import ChangeKind, Verdict
-from hermes_lab.replay_log import Recording, recordings, select_episodes
+from hermes_lab.replay.changes import ChangeKind, Verdict
+from hermes_lab.replay.recording import Recording, recordings, select_episodes
 from hermes_lab.suites import desk
 from hermes_lab.tools.base import Level, Spec
 

@@ -28,11 +28,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from replay_lab import desk_lab, refuse_models
 
 import hermes_lab
-from hermes_lab import replay_bulk
 from hermes_lab.config import AgentConfig, Routing, changed
 from hermes_lab.log import Log, new_id
 from hermes_lab.permissions import PermissionRule
-from hermes_lab.replay import replay
+from hermes_lab.replay import bulk, replay
 from hermes_lab.sql_files import read_sql
 from hermes_lab.suites import desk
 
@@ -76,13 +75,13 @@ def one_by_one(lab: hermes_lab.Lab) -> None:
 def in_bulk(lab: hermes_lab.Lab) -> None:
     """Print what rules over many calls take, beside a floor."""
     routing = Routing(shortlist=1)
-    plain = read_sql("hermes_lab", "replay_calls").format(where="true")
-    walked = read_sql("hermes_lab", "replay_routed_calls").format(where="true", refused="false")
+    plain = read_sql("hermes_lab.replay", "calls").format(where="true")
+    walked = read_sql("hermes_lab.replay", "routed_calls").format(where="true", refused="false")
     for name, judge, query in (
-        ("routing", lambda source: replay_bulk.routing(source, routing, DESK), walked),
-        ("permission of one kind of tool", lambda source: replay_bulk.permissions(source, ONE_TOOL, specs=DESK), plain),
-        ("permission of every tool", lambda source: replay_bulk.permissions(source, EVERY_TOOL, specs=DESK), plain),
-        ("check of arguments", lambda source: replay_bulk.checks(source, DESK), plain),
+        ("routing", lambda source: bulk.routing(source, routing, DESK), walked),
+        ("permission of one kind of tool", lambda source: bulk.permissions(source, ONE_TOOL, specs=DESK), plain),
+        ("permission of every tool", lambda source: bulk.permissions(source, EVERY_TOOL, specs=DESK), plain),
+        ("check of arguments", lambda source: bulk.checks(source, DESK), plain),
     ):
         table, floor = timed(lambda query=query: lab.log.sql(query).to_arrow_table())
         found, took = timed(lambda judge=judge: judge(lab))

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from hermes_lab import payload
 from hermes_lab.effects import Act, Ask, Ending, Note, Permit
 from hermes_lab.kinds import Action, Status
-from hermes_lab.replay_changes import ChangeKind, shown
-from hermes_lab.replay_entries import Entry
-from hermes_lab.replay_log import Recording
+from hermes_lab.replay.changes import ChangeKind, shown
+from hermes_lab.replay.entries import Entry
+from hermes_lab.replay.recording import Recording
 
 CALLED = "called"
 ASKED = "asked for permission to call"

@@ -13,7 +13,7 @@ from hermes_lab.effects import Ask
 from hermes_lab.kinds import Action, Status
 from hermes_lab.log.writer import Writer
 from hermes_lab.models.base import Finish, Reply
-from hermes_lab.replay_report import EpisodeReplay, Replay
+from hermes_lab.replay.report import EpisodeReplay, Replay
 
 CHANNEL = "replay"
 """Where the events of a replay come from."""

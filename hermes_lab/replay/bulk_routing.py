@@ -18,14 +18,14 @@ from hermes_lab.config import Routing
 from hermes_lab.kinds import ErrorKind, Status
 from hermes_lab.lab import Lab
 from hermes_lab.recorder import passes
-from hermes_lab.replay_bulk_calls import Bulk, Finding, Judged, Tally, batches
+from hermes_lab.replay.bulk_calls import Bulk, Finding, Judged, Tally, batches
 from hermes_lab.routing import NO_MEMORY, PolicyMemory, ToolStats
 from hermes_lab.sql_files import read_sql
 from hermes_lab.text import tokens
 from hermes_lab.tools.base import Spec
 
 if TYPE_CHECKING:
-    from hermes_lab.replay_bulk_calls import Source
+    from hermes_lab.replay.bulk_calls import Source
 
 _REFUSED = "action = 'tool_checked' and status in ('invalid', 'denied')"
 _COLUMNS = ("episode_id", "event_id", "task_type", "tool", "status", "error_kind", "ran", "request", "tools")
@@ -66,7 +66,7 @@ def routing(
     walk = _Walk(routers, policy)
     tally = Tally()
     refused = _REFUSED if walk.uses_before else "false"
-    for batch in batches(source, "replay_routed_calls", _COLUMNS, params, where=where, refused=refused):
+    for batch in batches(source, "routed_calls", _COLUMNS, params, where=where, refused=refused):
         lists.look_up(batch)
         before, missed = walk.states(batch)
         ran = batch["ran"]
@@ -97,7 +97,7 @@ class _ToolLists:
             return
         rows = [pc.index(encoded.indices, code).as_py() for code in unknown]
         ids = batch["episode_id"].take(pa.array(rows)).to_pylist()
-        query = read_sql("hermes_lab", "replay_tool_lists").format(ids=", ".join("?" for _ in ids))
+        query = read_sql(__package__, "tool_lists").format(ids=", ".join("?" for _ in ids))
         self._known.update(self._log.sql(query, ids).fetchall())
 
     def names(self, key: str) -> list[str]:

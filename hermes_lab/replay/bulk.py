@@ -20,12 +20,12 @@ from hermes_lab import checks as checking
 from hermes_lab import payload
 from hermes_lab import permissions as permitting
 from hermes_lab.permissions import PermissionRule, Ruling
-from hermes_lab.replay_bulk_calls import Bulk, Finding, Judged, Tally, arguments_of, batches
-from hermes_lab.replay_bulk_routing import routing as routing
+from hermes_lab.replay.bulk_calls import Bulk, Finding, Judged, Tally, arguments_of, batches
+from hermes_lab.replay.bulk_routing import routing as routing
 from hermes_lab.tools.base import Problem, Spec
 
 if TYPE_CHECKING:
-    from hermes_lab.replay_bulk_calls import Source
+    from hermes_lab.replay.bulk_calls import Source
 
 _CALL_COLUMNS = ("episode_id", "event_id", "task_type", "tool", "arguments")
 
@@ -58,7 +58,7 @@ def permissions(
     by_name = Judged(lambda tool, task_type: tuple(side.without_arguments(tool, task_type) for side in sides))
     by_call = Judged(functools.partial(_judged, sides))
     tally = Tally()
-    for batch in batches(source, "replay_calls", _CALL_COLUMNS, params, where=where):
+    for batch in batches(source, "calls", _CALL_COLUMNS, params, where=where):
         tally.calls += batch.num_rows
         pairs, places = by_name.of([batch["tool"], batch["task_type"]])
         tally.add(batch, [None if None in pair else _differing(*pair) for pair in pairs], places)
@@ -145,7 +145,7 @@ def checks(
     checker = _Checker(specs, prechecks)
     judged = Judged(checker.finding)
     tally = Tally()
-    for batch in batches(source, "replay_calls", _CALL_COLUMNS, params, where=where):
+    for batch in batches(source, "calls", _CALL_COLUMNS, params, where=where):
         tally.calls += batch.num_rows
         tally.add(batch, *judged.of([batch["tool"], batch["arguments"]]))
     return tally.result("checks", judged.count, time.perf_counter() - began)

@@ -9,8 +9,8 @@ from hermes_lab import payload
 from hermes_lab.effects import Act, Ask, Effect, Ending, Note, Permit, effect_hash
 from hermes_lab.log.redact import Redactor
 from hermes_lab.recorder import act_content, ask_content
-from hermes_lab.replay_changes import shown
-from hermes_lab.replay_entries import Entry, Kind
+from hermes_lab.replay.changes import shown
+from hermes_lab.replay.entries import Entry, Kind
 from hermes_lab.suites.foreign import attempt
 
 KINDS: dict[type[Any], Kind] = {Ask: "ask", Act: "act", Permit: "permit", Note: "note"}

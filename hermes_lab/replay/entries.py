@@ -20,7 +20,7 @@ Kind = Literal["note", "ask", "act", "permit", "stopped", "crashed"]
 
 
 class Row(NamedTuple):
-    """An event as `replay_events.sql` gives it, with its text as it was given to the writer."""
+    """An event as `sql/events.sql` gives it, with its text as it was given to the writer."""
 
     episode_id: str
     step: int | None

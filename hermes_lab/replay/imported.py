@@ -18,10 +18,10 @@ from hermes_lab.events import Event
 from hermes_lab.kinds import Action, ErrorKind, Status
 from hermes_lab.permissions import PermissionRule, Verdict
 from hermes_lab.recorder import passes
-from hermes_lab.replay_changes import Change, ChangeKind, shown
-from hermes_lab.replay_decisions import CALLED, Decided
-from hermes_lab.replay_entries import TOOL_ACTIONS, Row, row_tokens
-from hermes_lab.replay_log import Recording
+from hermes_lab.replay.changes import Change, ChangeKind, shown
+from hermes_lab.replay.decisions import CALLED, Decided
+from hermes_lab.replay.entries import TOOL_ACTIONS, Row, row_tokens
+from hermes_lab.replay.recording import Recording
 from hermes_lab.suites.log_episode import LoggedEpisode, read_episode
 from hermes_lab.tools.base import Spec
 

@@ -20,11 +20,11 @@ from hermes_lab.effects import Act, Ask, Ending, Note, Permit
 from hermes_lab.loop_acts import View
 from hermes_lab.models.base import Reply
 from hermes_lab.models.hermes import parse
-from hermes_lab.replay_changes import Change, ChangeKind, first_difference, shown
-from hermes_lab.replay_decisions import CALLED, ENDED, Decided, classify, decision_of, recorded_decisions
-from hermes_lab.replay_effects import Keys, next_effect
-from hermes_lab.replay_entries import Entry, row_tokens
-from hermes_lab.replay_log import Recording
+from hermes_lab.replay.changes import Change, ChangeKind, first_difference, shown
+from hermes_lab.replay.decisions import CALLED, ENDED, Decided, classify, decision_of, recorded_decisions
+from hermes_lab.replay.effects import Keys, next_effect
+from hermes_lab.replay.entries import Entry, row_tokens
+from hermes_lab.replay.recording import Recording
 
 
 @dataclass(slots=True)

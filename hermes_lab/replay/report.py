@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes_lab import payload
-from hermes_lab.replay_changes import Change, ChangeKind, Mismatch, Verdict
+from hermes_lab.replay.changes import Change, ChangeKind, Mismatch, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

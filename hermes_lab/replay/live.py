@@ -17,10 +17,10 @@ from hermes_lab.effects import Act, Ask, Decision, Ending, Permit, Remaining
 from hermes_lab.kinds import ErrorKind, Status, Tier
 from hermes_lab.models.base import Reply, Request
 from hermes_lab.models.prices import Price
-from hermes_lab.replay_changes import first_difference
-from hermes_lab.replay_drive import Drive
-from hermes_lab.replay_entries import Entry
-from hermes_lab.replay_view import CONVERSATION
+from hermes_lab.replay.changes import first_difference
+from hermes_lab.replay.drive import Drive
+from hermes_lab.replay.entries import Entry
+from hermes_lab.replay.view import CONVERSATION
 from hermes_lab.runner import World
 from hermes_lab.suites.foreign import attempt
 from hermes_lab.suites.graders import grade

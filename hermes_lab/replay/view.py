@@ -7,18 +7,19 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hermes_lab import policy
+from hermes_lab import layers, policy
 from hermes_lab.errors import HermesLabError
 from hermes_lab.loop_acts import View
 from hermes_lab.permissions import PermissionRule
-from hermes_lab.replay_about import specs_digest
-from hermes_lab.replay_log import Recording
+from hermes_lab.remembering import with_recall
+from hermes_lab.replay.recording import Recording
 from hermes_lab.routing import PolicyMemory
 from hermes_lab.runner import World
 from hermes_lab.sql_files import read_sql
 from hermes_lab.suites.registry import open_suite
 from hermes_lab.suites.stored_files import BUILT_IN, stored_names
 from hermes_lab.tools.base import Spec
+from hermes_lab.view_record import specs_digest
 
 if TYPE_CHECKING:
     from hermes_lab.lab import Lab
@@ -65,6 +66,7 @@ class Views:
         self._specs: dict[str, tuple[dict[str, Spec], str]] = {}
         self._memo: dict[Any, Any] = {}
         self._fold = functools.lru_cache(maxsize=_MOST_FOLDS)(self._fold_as_of)
+        self._known = functools.lru_cache(maxsize=_MOST_FOLDS)(self._known_at)
         self._run_began = functools.lru_cache(maxsize=_MOST_FOLDS)(self._first_of_run)
 
     def of(self, recording: Recording) -> Seen | str:
@@ -82,17 +84,20 @@ class Views:
             remarks.append(f"the tools of the suite {suite.name} have changed since")
         memory, remark = self._policy_of(recording)
         remarks += [remark] if remark else []
+        known, remark = self._knowledge_of(recording)
+        remarks += [remark] if remark else []
         if about.rules is None and self._rules is None:
             remarks.append("the permission rules of then were not recorded: those of now are used")
         view = View(
             tools=specs,
             rules=self._rules_of(recording),
             policy=memory,
+            knowledge=known,
             seed=recording.seed,
             guards=about.guards,
             memo=self._memo.setdefault((suite.name, digest), {}),
         )
-        return Seen(view, suite, tuple(remarks))
+        return Seen(view, with_recall(suite, known), tuple(remarks))
 
     def suite(self, name: str) -> World | str:
         """Return a suite, or why there is none."""
@@ -150,9 +155,21 @@ class Views:
             return memory, "policy memory as of then is not what it was: events of it were purged, or came in late"
         return memory, ""
 
+    def _knowledge_of(self, recording: Recording) -> tuple[layers.Knowledge, str]:
+        about = recording.about
+        if about.knowledge is None or about.policy_as_of is None:
+            return layers.NOTHING_KNOWN, ""
+        known = self._known(about.policy_as_of)
+        if known.digest != about.knowledge:
+            return known, "memories and skills as of then are not what they were: events of them were purged"
+        return known, ""
+
+    def _known_at(self, as_of: dt.datetime) -> layers.Knowledge:
+        return layers.known_at(self._lab.log, as_of)
+
     def _fold_as_of(self, as_of: dt.datetime) -> PolicyMemory:
         return policy.fold(self._lab.log, as_of)
 
     def _first_of_run(self, run_id: str) -> dt.datetime:
-        rows = self._lab.log.sql(read_sql("hermes_lab", "replay_run_began"), [run_id]).fetchall()
+        rows = self._lab.log.sql(read_sql(__package__, "run_began"), [run_id]).fetchall()
         return rows[0][0] or dt.datetime.now(dt.UTC)

@@ -16,10 +16,10 @@ from hermes_lab import payload
 from hermes_lab.errors import EventError
 from hermes_lab.kinds import Action, ErrorKind, Status
 from hermes_lab.log import Log
-from hermes_lab.replay_about import About, read_about
-from hermes_lab.replay_entries import TOOL_ACTIONS, Entry, Kind, Row, row_tokens
+from hermes_lab.replay.entries import TOOL_ACTIONS, Entry, Kind, Row, row_tokens
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Task
+from hermes_lab.view_record import About, read_about
 
 _AT_ONCE = 200  # episodes that are read with one query
 _NOTES = {
@@ -98,7 +98,7 @@ def select_episodes(log: Log, where: str = "true", params: Sequence[Any] = ()) -
     Raises:
         QueryError: the condition does not run.
     """
-    query = read_sql("hermes_lab", "replay_episodes").format(where=where)
+    query = read_sql(__package__, "episodes").format(where=where)
     return [payload.restore_text(row[0]) for row in log.sql(query, list(params)).fetchall()]
 
 
@@ -111,7 +111,7 @@ def recordings(log: Log, episode_ids: Iterable[str]) -> Iterator[Recording]:
 
 
 def _rows(log: Log, ids: list[str]) -> Iterator[Row]:
-    query = read_sql("hermes_lab", "replay_events").format(ids=", ".join("?" for _ in ids))
+    query = read_sql(__package__, "events").format(ids=", ".join("?" for _ in ids))
     reader = log.sql(query, [payload.store_text(one) for one in ids]).to_arrow_reader(2_000)
     for batch in reader:
         columns = [column.to_pylist() for column in batch.columns]

@@ -1,6 +1,6 @@
 """What every `task_started` says of the view of its episode, so that a replay sees what the episode saw.
 
-`runs` and `conversation` write it; `replay_view` reads it back. What an older log lacks is None here.
+`runs` and `conversation` write it; `replay.view` reads it back. What an older log lacks is None here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         rules: the permission rules at work.
         policy_as_of: when policy memory was made.
         policy: its digest (`policy.digest`).
+        knowledge: digest of the memories and skills of that moment (`layers.Knowledge`); None where there were none.
         specs: digest of the tools' specs (`specs_digest`).
     """
 
@@ -39,12 +40,15 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[PermissionRule, ...] | None = None
     policy_as_of: dt.datetime | None = None
     policy: str | None = None
+    knowledge: str | None = None
     specs: str | None = None
 
 
 def about_view(view: View, as_of: dt.datetime) -> dict[str, Any]:
-    """Return what is to be recorded of `view`, whose policy memory was made as of `as_of`, an aware time."""
+    """Return what is to be recorded of `view`, which shows what was known as of `as_of`, an aware time."""
+    known = {} if view.knowledge.is_empty else {"knowledge": view.knowledge.digest}
     return {
+        **known,
         "guards": view.guards._asdict(),
         "rules": msgspec.to_builtins(view.rules),
         "policy_as_of": as_of.astimezone(dt.UTC).isoformat(),

@@ -15,10 +15,10 @@ from hermes_lab.kinds import Action, ErrorKind, Status
 from hermes_lab.log import spill
 from hermes_lab.loop_acts import View
 from hermes_lab.recorder import act_content, passes
-from hermes_lab.replay_changes import ABSENT, Mismatch, MismatchKind, first_difference, shown
-from hermes_lab.replay_effects import KINDS, Keys, next_effect, outcome_of, said, title
-from hermes_lab.replay_entries import TOOL_ACTIONS, Entry
-from hermes_lab.replay_log import Recording
+from hermes_lab.replay.changes import ABSENT, Mismatch, MismatchKind, first_difference, shown
+from hermes_lab.replay.effects import KINDS, Keys, next_effect, outcome_of, said, title
+from hermes_lab.replay.entries import TOOL_ACTIONS, Entry
+from hermes_lab.replay.recording import Recording
 
 _MOST_MISMATCHES = 20
 _SECONDS_OFF = 2e-6  # the log holds the time of a call's last try apart from the ones before, and sums are rounded

@@ -28,6 +28,8 @@ select
 from events left join started using (episode_id)
 where (action in ('tool_called', 'code_executed', 'retrieval') or ({refused}))
   and episode_id is not null
+  -- `recall` stands beside any shortlist, and takes no place on it.
+  and not (action = 'retrieval' and name = 'recall')
   and ({where}
   )
 order by episode_id, step, event_id

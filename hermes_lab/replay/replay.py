@@ -22,16 +22,16 @@ from hermes_lab.log.redact import Redactor
 from hermes_lab.log.writer import Writer, new_id
 from hermes_lab.models.base import Reply
 from hermes_lab.permissions import PermissionRule
-from hermes_lab.replay_answers import Answers, Cached
-from hermes_lab.replay_drive import Drive
-from hermes_lab.replay_effects import Keys
-from hermes_lab.replay_exact import reproduce
-from hermes_lab.replay_live import Live
-from hermes_lab.replay_log import Recording, recordings, select_episodes
-from hermes_lab.replay_one import Other, imported, same
-from hermes_lab.replay_record import record_changed, record_question, record_replay
-from hermes_lab.replay_report import EpisodeReplay, NotReplayed, Replay
-from hermes_lab.replay_view import Views
+from hermes_lab.replay.answers import Answers, Cached
+from hermes_lab.replay.drive import Drive
+from hermes_lab.replay.effects import Keys
+from hermes_lab.replay.exact import reproduce
+from hermes_lab.replay.live import Live
+from hermes_lab.replay.one import Other, imported, same
+from hermes_lab.replay.recorded import record_changed, record_question, record_replay
+from hermes_lab.replay.recording import Recording, recordings, select_episodes
+from hermes_lab.replay.report import EpisodeReplay, NotReplayed, Replay
+from hermes_lab.replay.view import Views
 from hermes_lab.runner import World
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def batches(
         QueryError: the condition does not run, or the table lacks a column.
     """
     if isinstance(source, Lab):
-        text = read_sql("hermes_lab", query).format(**conditions)
+        text = read_sql(__package__, query).format(**conditions)
         yield from source.log.sql(text, list(params)).to_arrow_reader(_BATCH)
         return
     table = source if isinstance(source, pa.Table) else pa.Table.from_pandas(source, preserve_index=False)

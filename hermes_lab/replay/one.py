@@ -9,13 +9,13 @@ import msgspec
 from hermes_lab.config import AgentConfig
 from hermes_lab.loop_acts import View
 from hermes_lab.permissions import PermissionRule
-from hermes_lab.replay_changes import ChangeKind, Mismatch, Verdict
-from hermes_lab.replay_drive import Drive
-from hermes_lab.replay_effects import Keys
-from hermes_lab.replay_exact import Reproduction
-from hermes_lab.replay_imported import replay_imported
-from hermes_lab.replay_log import Recording
-from hermes_lab.replay_report import EpisodeReplay, NotReplayed
+from hermes_lab.replay.changes import ChangeKind, Mismatch, Verdict
+from hermes_lab.replay.drive import Drive
+from hermes_lab.replay.effects import Keys
+from hermes_lab.replay.exact import Reproduction
+from hermes_lab.replay.imported import replay_imported
+from hermes_lab.replay.recording import Recording
+from hermes_lab.replay.report import EpisodeReplay, NotReplayed
 
 
 class Other:
