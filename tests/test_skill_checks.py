@@ -13,10 +13,10 @@ from hermes_lab.cli.skills import skills
 from hermes_lab.errors import MissingError
 from hermes_lab.kinds import Action
 from hermes_lab.proposals import open_queue
-from hermes_lab.skill import read_skill
-from hermes_lab.skill_checks import LEAST_QUERIES, check, recorded_queries
-from hermes_lab.skill_folders import read_folder
-from hermes_lab.skills import Library
+from hermes_lab.skills.checks import LEAST_QUERIES, check, recorded_queries
+from hermes_lab.skills.folders import read_folder
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.skill import read_skill
 
 LIBRARY = Path(__file__).parent / "skills" / "library"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.skill import read_skill
-from hermes_lab.skill_file import compose, parse, read_file
-from hermes_lab.skill_yaml import SkillError, render
+from hermes_lab.skills.file import compose, parse, read_file
+from hermes_lab.skills.front_matter import SkillError, render
+from hermes_lab.skills.skill import read_skill
 
 FULL = (
     "\ufeff---\r\n"

@@ -11,9 +11,9 @@ from log_samples import new_lab
 from hermes_lab.errors import ImportFormatError, MissingError
 from hermes_lab.log.redact import Redactor
 from hermes_lab.proposals import open_queue
-from hermes_lab.skill_folders import read_folder
-from hermes_lab.skill_import import import_skills
-from hermes_lab.skills import standing
+from hermes_lab.skills.folders import read_folder
+from hermes_lab.skills.importing import import_skills
+from hermes_lab.skills.library import standing
 
 GOOD = "---\nname: {name}\ndescription: {about}\nmetadata:\n  hermes:\n    tags: [{tags}]\n---\n# {name}\nDo it.\n"
 

@@ -13,10 +13,10 @@ from hermes_lab.errors import WriteError
 from hermes_lab.kinds import Action
 from hermes_lab.proposals import open_queue
 from hermes_lab.proposals.steps import digest_of
-from hermes_lab.skill import Skill, headings, read_skill
-from hermes_lab.skill_folders import export, folder_name, read_folder, safe_path
-from hermes_lab.skill_yaml import SkillError
-from hermes_lab.skills import Library, Triggered, fit, standing
+from hermes_lab.skills.folders import export, folder_name, read_folder, safe_path
+from hermes_lab.skills.front_matter import SkillError
+from hermes_lab.skills.library import Library, Triggered, fit, standing
+from hermes_lab.skills.skill import Skill, headings, read_skill
 
 WHO = {"by": "Li Wei", "reason": "asked for twice"}
 

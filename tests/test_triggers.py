@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.skill_folders import read_folder
-from hermes_lab.skills import Library
-from hermes_lab.trigger_replay import Recorded
-from hermes_lab.triggers import QUERY_CHARS, Index, Trigger, words
+from hermes_lab.skills.folders import read_folder
+from hermes_lab.skills.library import Library
+from hermes_lab.skills.trigger_replay import Recorded
+from hermes_lab.skills.triggers import QUERY_CHARS, Index, Trigger, words
 
 FOLDER = Path(__file__).parent / "skills"
 FROZEN = {
@@ -71,8 +71,8 @@ def test_the_same_skills_give_the_same_result_in_any_order(library):
 
 def test_another_process_gives_the_same_scores_to_the_last_bit(library):
     code = (
-        "import json, sys; from pathlib import Path; from hermes_lab.skill_folders import read_folder; "
-        "from hermes_lab.skills import Library; "
+        "import json, sys; from pathlib import Path; from hermes_lab.skills.folders import read_folder; "
+        "from hermes_lab.skills.library import Library; "
         "lib = Library(one.skill for one in read_folder(Path(sys.argv[1])).found); "
         "print(json.dumps([[repr(x) for x in sorted(lib.index.scores(q).items())] for q in json.load(sys.stdin)]))"
     )
@@ -147,7 +147,7 @@ def test_endings_and_identifiers_do_not_hide_a_word():
 
 
 def test_a_skill_for_some_types_only_is_triggered_for_them_only():
-    from hermes_lab.skill import read_skill
+    from hermes_lab.skills.skill import read_skill
 
     text = (
         "---\nname: refunds\ndescription: Refund an order.\nmetadata: {hermes-lab: {task_types: [returns]}}\n---\nx\n"

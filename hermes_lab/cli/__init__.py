@@ -23,6 +23,7 @@ from hermes_lab.cli import (
     review,
     run,
     show,
+    skills,
     suite,
     tools,
 )
@@ -69,6 +70,7 @@ for command in (
     models.models,
     memory.memory,
     review.review,
+    skills.skills,
     record.import_,
     record.sql,
     log.log,

@@ -14,7 +14,7 @@ from hermes_lab.cli.review import open_queue, signed_options
 
 @click.group(epilog='Example: hermes-lab memory search "refund" --outcome diverged')
 def memory() -> None:
-    """Look at what the agent remembers; changing it goes through `review`."""
+    """Look at what the agent remembers; what is new goes through `review`."""
 
 
 @memory.command("list", epilog="Example: hermes-lab memory list --all")
@@ -37,8 +37,19 @@ def list_(lab_path: str | None, all_: bool, retest: bool, as_json: bool) -> None
     if not found:
         click.echo("no memories")
         return
-    rows = [(one.id, one.state, one.kind, one.scope, "yes" if one.pinned else "", one.text) for one in found]
-    show.print_table(["id", "state", "kind", "scope", "pinned", "text"], rows)
+    rows = [
+        (
+            one.id,
+            one.state,
+            one.kind,
+            one.scope,
+            "yes" if one.pinned else "",
+            f"{one.expires:%Y-%m-%d}" if one.expires else "",
+            one.text,
+        )
+        for one in found
+    ]
+    show.print_table(["id", "state", "kind", "scope", "pinned", "expires", "text"], rows)
 
 
 @memory.command("show", epilog="Example: hermes-lab memory show m-3f9a01c2d4")

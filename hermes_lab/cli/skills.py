@@ -11,8 +11,8 @@ from hermes_lab.cli import hints, show
 
 if TYPE_CHECKING:
     from hermes_lab.importers.base import SetAside
-    from hermes_lab.skill import Skill
-    from hermes_lab.skills import Library
+    from hermes_lab.skills.library import Library
+    from hermes_lab.skills.skill import Skill
 
 _NEWLINE = "\n"
 _folder_option = click.option(
@@ -27,7 +27,7 @@ def skills() -> None:
 
 def _standing(lab_path: str | None) -> Library:
     from hermes_lab.lab import open_lab
-    from hermes_lab.skills import standing
+    from hermes_lab.skills.library import standing
 
     return standing(open_lab(lab_path, create=False).log)
 
@@ -36,8 +36,8 @@ def _library(lab_path: str | None, folder: Path | None) -> tuple[Library, tuple[
     """Return the skills of the lab, or of a folder with what could not be read of it."""
     if folder is None:
         return _standing(lab_path), ()
-    from hermes_lab.skill_folders import read_folder
-    from hermes_lab.skills import Library
+    from hermes_lab.skills.folders import read_folder
+    from hermes_lab.skills.library import Library
 
     read = read_folder(folder.expanduser())
     return Library(one.skill for one in read.found), read.set_aside
@@ -101,8 +101,8 @@ def match(
     lab_path: str | None, query: str, limit: int, task_type: str | None, folder: Path | None, as_json: bool
 ) -> None:
     """Say which skills a query triggers, and by which words."""
-    from hermes_lab.skills import trigger_of
-    from hermes_lab.triggers import weigh, words
+    from hermes_lab.skills.library import trigger_of
+    from hermes_lab.skills.triggers import weigh, words
 
     library, _ = _library(lab_path, folder)
     asked = words(query)
@@ -128,18 +128,18 @@ def check(lab_path: str | None, folder: Path | None, suite: str, as_json: bool) 
 
     Where there is a lab, the queries in its log show which skills are never triggered.
     """
-    from hermes_lab import skill_checks
     from hermes_lab.errors import MissingError
     from hermes_lab.lab import default_path, open_lab
+    from hermes_lab.skills import checks
     from hermes_lab.suites.registry import open_suite
 
     library, set_aside = _library(lab_path, folder)
     tools = open_suite(suite, default_path(lab_path).absolute()).toolbox()
     try:
-        queries = skill_checks.recorded_queries(open_lab(lab_path, create=False).log)
+        queries = checks.recorded_queries(open_lab(lab_path, create=False).log)
     except MissingError:
         queries = None
-    found = skill_checks.check(library, tools=tools, queries=queries)
+    found = checks.check(library, tools=tools, queries=queries)
     if as_json:
         aside = [one._asdict() for one in set_aside]
         show.print_json({"skills": len(library), "findings": [one._asdict() for one in found], "set_aside": aside})
@@ -167,7 +167,7 @@ def import_(lab_path: str | None, path: Path, as_json: bool) -> None:
     from hermes_lab.lab import open_lab
     from hermes_lab.log.redact import Redactor
     from hermes_lab.proposals import open_queue
-    from hermes_lab.skill_import import import_skills
+    from hermes_lab.skills.importing import import_skills
 
     lab = open_lab(lab_path)
     done = import_skills(lab.log, open_queue(lab), path.expanduser(), redactor=Redactor(os.environ))
@@ -186,9 +186,9 @@ def import_(lab_path: str | None, path: Path, as_json: bool) -> None:
 @click.pass_obj
 def export(lab_path: str | None, folder: Path, as_json: bool) -> None:
     """Write the approved skills as a new folder, NAME/SKILL.md each; an earlier export is replaced."""
-    from hermes_lab import skill_folders
+    from hermes_lab.skills import folders
 
-    count = skill_folders.export(_standing(lab_path), folder.expanduser())
+    count = folders.export(_standing(lab_path), folder.expanduser())
     if as_json:
         show.print_json({"folder": str(folder), "skills": count})
     else:

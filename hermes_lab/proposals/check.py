@@ -255,8 +255,8 @@ def _is_listed(memory: Memory, evidence: Sequence[Evidence]) -> bool:
 
 
 def _why_no_skill(name: str, text: str) -> str | None:
-    from hermes_lab.skill import read_skill
-    from hermes_lab.skill_yaml import SkillError
+    from hermes_lab.skills.front_matter import SkillError
+    from hermes_lab.skills.skill import read_skill
 
     try:
         called = read_skill(text, name=name).name

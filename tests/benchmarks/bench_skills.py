@@ -19,10 +19,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes_lab.skill_folders import read_folder
-from hermes_lab.skills import Library, trigger_of
-from hermes_lab.trigger_replay import Recorded
-from hermes_lab.triggers import Index, Trigger
+from hermes_lab.skills.folders import read_folder
+from hermes_lab.skills.library import Library, trigger_of
+from hermes_lab.skills.trigger_replay import Recorded
+from hermes_lab.skills.triggers import Index, Trigger
 
 SKILLS = Path(__file__).parent.parent / "skills"
 LANGUAGES = ("en", "zh")

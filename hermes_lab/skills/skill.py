@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from hermes_lab.skill_file import SkillFile, parse
-from hermes_lab.skill_yaml import SkillError
+from hermes_lab.skills.file import SkillFile, parse
+from hermes_lab.skills.front_matter import SkillError
 
 NAME_CHARS = 64
 """Length of a name at most; both formats say so."""

@@ -21,8 +21,8 @@ from hermes_lab.log.redact import Redactor
 from hermes_lab.proposals import ProposalError, Queue
 from hermes_lab.proposals.standing import Standing
 from hermes_lab.proposals.steps import SkillText
-from hermes_lab.skill import Skill
-from hermes_lab.skill_folders import Found, read_folder
+from hermes_lab.skills.folders import Found, read_folder
+from hermes_lab.skills.skill import Skill
 
 NAME = "hermes-skills"
 """What the import is called in the log."""

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from hermes_lab.skills.triggers import Index, clipped, is_stop_word, stem
 from hermes_lab.text import tokens
-from hermes_lab.triggers import Index, clipped, is_stop_word, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ _SKIPPED = -1  # number of a stop word
 class Recorded:
     """Recorded queries with their words as numbers.
 
-    >>> from hermes_lab.triggers import Trigger
+    >>> from hermes_lab.skills.triggers import Trigger
     >>> index = Index([Trigger("refunds", ["money back"]), Trigger("tracking", ["parcel"])])
     >>> Recorded(["Where is my parcel?", "Hello"]).fires(index, "tracking").tolist()
     [True, False]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hermes_lab.compress import estimate_tokens
-from hermes_lab.skill import Skill, headings, read_skill
-from hermes_lab.skill_yaml import SkillError
-from hermes_lab.triggers import WEIGHTS, Index, Trigger, Weights
+from hermes_lab.skills.front_matter import SkillError
+from hermes_lab.skills.skill import Skill, headings, read_skill
+from hermes_lab.skills.triggers import WEIGHTS, Index, Trigger, Weights
 
 if TYPE_CHECKING:
     from hermes_lab.log import Log

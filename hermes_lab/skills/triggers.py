@@ -4,10 +4,10 @@ Words are those of `text.tokens` (Chinese: pairs of neighbouring characters), En
 word counts by the field that holds it and by how few skills of the library share it. An index is prepared once for a
 library; the same skills give the same index, whatever the order they come in.
 
-Overlap needs a shared word, and the more skills there are, the more share one. Measured (`bench_skills.py`): recall at 3
-stays above 0.9 up to about `SERVED` skills by different authors, and falls sooner among skills that repeat each other's
-phrases. The seam for larger libraries is `Index`: whatever has its `match` can stand in its place, such as an index over
-embeddings.
+Overlap needs a shared word, and the more skills there are, the more share one. Measured (`bench_skills.py`): recall at
+3 stays above 0.9 up to about `SERVED` skills by different authors, and falls sooner among skills that repeat each
+other's phrases. The seam for larger libraries is `Index`: whatever has its `match` can stand in its place, such as an
+index over embeddings.
 """
 
 from __future__ import annotations

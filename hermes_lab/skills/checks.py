@@ -11,10 +11,10 @@ from hermes_lab import payload
 from hermes_lab.compress import estimate_tokens
 from hermes_lab.conflicts import Conflict, Kind, Statement, find_in_texts
 from hermes_lab.log import Log
-from hermes_lab.skill import DESCRIPTION_CHARS, NAME_CHARS, Skill
-from hermes_lab.skills import BODY_TOKENS, Library, trigger_of
+from hermes_lab.skills.library import BODY_TOKENS, Library, trigger_of
+from hermes_lab.skills.skill import DESCRIPTION_CHARS, NAME_CHARS, Skill
+from hermes_lab.skills.triggers import SERVED, weigh, words
 from hermes_lab.sql_files import read_sql
-from hermes_lab.triggers import SERVED, weigh, words
 
 LEAST_QUERIES = 50
 """Distinct recorded queries below which nothing is said about skills that were never triggered."""
@@ -76,7 +76,7 @@ def recorded_queries(log: Log) -> list[str]:
     Raises:
         CorruptLogError: the log cannot be read.
     """
-    rows = log.sql(read_sql("hermes_lab", "skills_queries")).fetchall()
+    rows = log.sql(read_sql(__package__, "queries")).fetchall()
     return [payload.restore_text(query) for query, _times in rows]
 
 

@@ -14,9 +14,9 @@ from hermes_lab.errors import HermesLabError, MissingError, WriteError
 from hermes_lab.importers.base import SetAside
 from hermes_lab.log import files
 from hermes_lab.proposals.check import MOST_FILE_CHARS, MOST_FILES
-from hermes_lab.skill import Skill, read_skill
-from hermes_lab.skill_file import FILE_NAME, read_file
-from hermes_lab.skill_yaml import SkillError
+from hermes_lab.skills.file import FILE_NAME, read_file
+from hermes_lab.skills.front_matter import SkillError
+from hermes_lab.skills.skill import Skill, read_skill
 
 _MARK = ".hermes-lab-export"
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lab.log import files
-from hermes_lab.skill_yaml import Node, SkillError, quoted, read, render
+from hermes_lab.skills.front_matter import Node, SkillError, quoted, read, render
 
 FILE_NAME = "SKILL.md"
 
