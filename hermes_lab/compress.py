@@ -190,8 +190,6 @@ def estimate_tokens(text: str) -> int:
 
 def _fill(lines: list[_Line], room: int) -> tuple[str, ...]:
     """Take lines by weight, those that must stay first, until the room is full; return them in their order."""
-    if sum(line.tokens for line in lines) <= room:
-        return tuple(line.text for line in lines)
     taken: list[_Line] = []
     for line in sorted(lines, key=lambda line: (not line.must, -line.weight, -line.place)):
         if line.tokens > room:

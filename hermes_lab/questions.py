@@ -1,7 +1,8 @@
 """Questions to models as the log holds them: their JSON text and their key, each part encoded and searched once a run.
 
-A prompt is mostly what the last one was: the same tools, and all but the newest turns. The outcome is always that of
-`payload.dumps` and `effect_hash` of `ask_content`; a question that needs a closer look is written in just that way.
+A prompt is mostly what the last one was: the same tools, and all but the newest turns. The outcome is that of
+`payload.dumps` and `effect_hash` of `ask_content` (but that 1e-07 may be spelled 1e-7 in the text); a question that
+needs a closer look is written in just that way.
 """
 
 from __future__ import annotations
@@ -37,12 +38,10 @@ class Question(NamedTuple):
     Attributes:
         text: JSON of its content, with whatever secrets there are in it.
         key: hash of the effect, made after secrets were taken out.
-        clean: whether it is known that there is no secret in it.
     """
 
     text: str
     key: str
-    clean: bool
 
 
 class _Fragment(NamedTuple):
@@ -74,10 +73,10 @@ _encode = msgspec.json.Encoder().encode
 class QuestionWriter:
     """Writes down the questions of one run."""
 
-    def __init__(self, redactor: Redactor, searched: Searched) -> None:
-        """Take secrets out with `redactor` before anything is hashed; `searched` are the texts that it looked at."""
+    def __init__(self, redactor: Redactor) -> None:
+        """Take secrets out with `redactor` before anything is hashed."""
         self._redactor = redactor
-        self._searched = searched
+        self._searched = Searched(redactor)
         self._fragments: dict[int, _Fragment] = {}
 
     def write(self, ask: Ask) -> Question:
@@ -88,7 +87,7 @@ class QuestionWriter:
             written = None
         if written is None:
             content = ask_content(ask)
-            return Question(payload.dumps(content), self.key("ask", content), clean=False)
+            return Question(payload.dumps(content), self.key("ask", content))
         return written
 
     def key(self, kind: str, content: Any) -> str:
@@ -107,12 +106,12 @@ class QuestionWriter:
         planned = ask.purpose == "plan"
         tools = self._fragment(request.tools)
         schema = self._fragment(None if planned else request.schema)
-        if tools is None or schema is None or request.stop or not self._searched.look_over(texts_of(ask)):
+        if tools is None or schema is None or request.stop or not self._searched.look_over(_texts_of(ask)):
             return None
         bound = planned and request.schema is not None
         text = _asked(ask, tools.text, schema.text, bound)
         content = _asked(ask, tools.canonical, schema.canonical, bound)
-        return Question(_encode(text).decode(), effect_hash("ask", content), clean=True)
+        return Question(_encode(text).decode(), effect_hash("ask", content))
 
     def _fragment(self, value: Any) -> _Fragment | None:
         """Return the fragment of tools or a schema, made once as long as the very same object comes again."""
@@ -142,7 +141,7 @@ def _asked(ask: Ask, tools: Any, schema: Any, bound: bool) -> msgspec.Struct:
     return _Asked(ask.purpose, str(ask.tier), *msgspec.structs.astuple(request), bound)
 
 
-def texts_of(ask: Ask) -> list[str]:
+def _texts_of(ask: Ask) -> list[str]:
     """Return the texts of a question in which a secret could stand, but for its tools and schema."""
     request = ask.request
     texts = [ask.purpose, request.frame.prefix, request.frame.suffix]

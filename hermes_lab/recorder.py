@@ -6,20 +6,17 @@ Nothing else has to be remembered to be logged; the runner and replay both write
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from hermes_lab import payload
-from hermes_lab.effects import Act, Ask, Decision, Note, Permit, effect_hash
+from hermes_lab.effects import Act, Ask, Decision, Note, Permit
 from hermes_lab.events import Event
 from hermes_lab.kinds import Action, ErrorKind, Status
-from hermes_lab.log.lines import Known
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.writer import Writer, new_id
 from hermes_lab.models.base import Attempt, Finish, Reply
-from hermes_lab.questions import QuestionWriter, texts_of
+from hermes_lab.questions import QuestionWriter
 from hermes_lab.questions import ask_content as ask_content
-from hermes_lab.searched import Searched
 from hermes_lab.tasks import Grade, Message, Task
 from hermes_lab.tools.base import Result, Spec
 
@@ -30,14 +27,6 @@ _PASSING = (
     ErrorKind.SERVER_ERROR,
     ErrorKind.TOOL_UNAVAILABLE,
 )
-_WRITTEN = Known(written_json=True)
-
-
-class WrittenCall(NamedTuple):
-    """A tool call as the log will hold it: JSON of its arguments and of its output, None for no output."""
-
-    input: str
-    output: str | None
 
 
 class EpisodeRecorder:
@@ -55,8 +44,6 @@ class EpisodeRecorder:
         self._recorder = recorder
         self._task = task
         self._parent: str | None = None
-        common = (task.id, task.type, recorder.run_id, recorder.config_version, recorder.channel)
-        self._common_is_clean = recorder.searched.look_over(common)
 
     def note(self, note: Note) -> None:
         """Write a decision of the loop."""
@@ -98,7 +85,6 @@ class EpisodeRecorder:
             Action.GENERATION,
             question.text,
             payload.dumps(output),
-            clean=question.clean and self._recorder.searched.look_over(_texts_of(reply)),
             name=reply.model,
             status=_reply_status(reply),
             error_kind=reply.error_kind,
@@ -113,22 +99,17 @@ class EpisodeRecorder:
             request_hash=question.key,
         )
 
-    def acted(self, act: Act, spec: Spec, result: Result, written: WrittenCall | None = None) -> None:
-        """Write a tool call; `written` is what `Recorder.write_call` made of it, where that was done already."""
-        given, output = written or self._recorder.write_call(act, result)
-        content = act_content(act.tool, act.arguments)
-        # What was found in none of these is in no part of the event; else the hash and the writer look for themselves.
-        clean = self._recorder.searched.look_over((act.tool, given, output or ""))
-        self._append(
+    def acted(self, act: Act, spec: Spec, result: Result) -> None:
+        """Write a tool call."""
+        self._write(
             spec.action,
-            given,
-            output,
-            clean=clean,
             name=act.tool,
+            input=act.arguments,
+            output=result.output,
             status=result.status,
             error_kind=result.error_kind,
             latency_ms=result.latency_ms,
-            request_hash=effect_hash("act", content) if clean else self._recorder.hash_of("act", content),
+            request_hash=self._recorder.hash_of("act", act_content(act.tool, act.arguments)),
         )
         if result.transient != passes(result.error_kind):
             # The loop looks at it, no column holds it, and its kind does not tell it.
@@ -170,10 +151,10 @@ class EpisodeRecorder:
         )
 
     def _write(self, action: Action, *, input: Any = None, output: Any = None, **columns: Any) -> None:
-        self._append(action, _dumps(input), _dumps(output), clean=False, **columns)
+        self._append(action, _dumps(input), _dumps(output), **columns)
 
-    def _append(self, action: Action, given: str | None, output: str | None, *, clean: bool, **columns: Any) -> None:
-        """Append an event; `given` and `output` are JSON, and `clean` says that no secret is in them and `columns`."""
+    def _append(self, action: Action, given: str | None, output: str | None, **columns: Any) -> None:
+        """Append an event; `given` and `output` are JSON that `payload.dumps` made, or `QuestionWriter`."""
         recorder, task = self._recorder, self._task
         event = Event(
             event_id=new_id(),
@@ -191,7 +172,7 @@ class EpisodeRecorder:
             parent_id=self._parent,
             **columns,
         )
-        recorder.writer.append(event, recorder.clean_event if clean and self._common_is_clean else _WRITTEN)
+        recorder.writer.append(event, written_json=True)
         self._parent = event.event_id
         self.events += 1
 
@@ -206,8 +187,6 @@ class Recorder:
         channel: where the requests come from.
         about: what is said of the run in every `task_started`.
         questions: writes the questions to models.
-        searched: the texts that hold no secret.
-        clean_event: what the writer is told of an event that holds none.
     """
 
     def __init__(
@@ -219,37 +198,11 @@ class Recorder:
         self.config_version = config_version
         self.channel = channel
         self.about = about
-        self.searched = Searched(redactor)
-        self.questions = QuestionWriter(redactor, self.searched)
-        self.clean_event = Known(written_json=True, searched_by=redactor)
+        self.questions = QuestionWriter(redactor)
 
     def episode(self, task: Task) -> EpisodeRecorder:
         """Return the recorder of a new episode."""
         return EpisodeRecorder(self, task)
-
-    def write_call(self, act: Act, result: Result) -> WrittenCall:
-        """Return a tool call as the log will hold it, with whatever secrets there are in it.
-
-        Raises:
-            EventError: the tool gave what the log cannot hold.
-        """
-        return WrittenCall(payload.dumps(act.arguments), _dumps(result.output))
-
-    def look_over_calls(self, acts: Iterable[Act], calls: Iterable[WrittenCall | None]) -> None:
-        """Search many tool calls for secrets at once, which saves each of them the search when it is recorded."""
-        texts: list[str] = []
-        for act, call in zip(acts, calls, strict=True):
-            if call is not None:
-                texts += (act.tool, call.input, call.output or "")
-        self.searched.look_over(texts)
-
-    def look_over_replies(self, asks: Iterable[Ask], replies: Iterable[Reply]) -> None:
-        """Do the same with many model calls."""
-        texts: list[str] = []
-        for ask, reply in zip(asks, replies, strict=True):
-            texts += texts_of(ask)
-            texts += _texts_of(reply)
-        self.searched.look_over(texts)
 
     def hash_of(self, kind: str, content: Any) -> str:
         """Return the key of an effect, with secrets taken out first."""
@@ -279,10 +232,6 @@ def _reply_status(reply: Reply) -> Status:
     if reply.finish is Finish.ERROR:
         return Status.ERROR
     return Status.OK
-
-
-def _texts_of(reply: Reply) -> tuple[str, ...]:
-    return reply.text, reply.reasoning, reply.error, reply.model
 
 
 def _dumps(value: Any) -> str | None:

@@ -10,11 +10,7 @@ _MOST_CHARS = 4 << 20  # that are remembered
 
 
 class Searched:
-    """What one redactor found to be clean: it would change no such text, nor JSON in which it stands as a string.
-
-    Many short texts are best searched at once: a search takes its expressions into the processor's cache, and that
-    takes ten times longer than the search itself.
-    """
+    """What one redactor found to be clean: it would change no such text, nor JSON in which it stands as a string."""
 
     def __init__(self, redactor: Redactor) -> None:
         """Search with `redactor`."""

@@ -1,4 +1,4 @@
-"""Lines of the log: what is known of an event is trusted only where it is sound, and changes nothing of its line."""
+"""Lines of the log: no secret in them, nothing that only looks like a stub, and no event that is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hermes_lab.errors import EventError
 from hermes_lab.events import Action, Event, encode
 from hermes_lab.log import new_id
 from hermes_lab.log.layout import Layout
-from hermes_lab.log.lines import Known, LineMaker
+from hermes_lab.log.lines import LineMaker
 from hermes_lab.log.redact import Redactor
 
 KEY = "sk-" + "a1B2c3D4" * 5
@@ -31,35 +31,23 @@ def maker(folder: Path, redactor: Redactor, spill_over: int = 10_000) -> LineMak
     return LineMaker(layout, redactor, spill_over)
 
 
-def test_the_word_of_this_very_redactor_counts_and_no_others(tmp_path: Path) -> None:
-    redactor, other = Redactor({}), Redactor({})
-    lines = maker(tmp_path, redactor)
-    one = event(input=payload.dumps({"note": KEY}))
-    assert KEY.encode() not in lines.clean([lines.make(one, Known(searched_by=other))])
-    assert KEY.encode() not in lines.clean([lines.make(one)])
-    assert lines.make(one, Known(searched_by=redactor)).searched
-    assert not lines.make(one, Known(searched_by=other)).searched
-
-
-def test_a_searched_line_vouches_for_no_other_of_its_batch(tmp_path: Path) -> None:
-    redactor = Redactor({})
-    lines = maker(tmp_path, redactor)
+def test_a_secret_is_taken_out_of_each_line_of_a_batch_that_holds_one(tmp_path: Path) -> None:
+    lines = maker(tmp_path, Redactor({}))
     events = [event(name=f"第{n}", input=payload.dumps({"n": n, "key": KEY if n % 2 else "none"})) for n in range(6)]
-    batch = [lines.make(one, Known(True, None if n % 2 else redactor)) for n, one in enumerate(events)]
-    data = lines.clean(batch)
+    data = lines.clean([lines.make(one, written_json=n < 3) for n, one in enumerate(events)])
     assert KEY.encode() not in data
     read = [json.loads(line) for line in data.splitlines()]
     assert [(row["name"], json.loads(row["input"])["n"]) for row in read] == [(f"第{n}", n) for n in range(6)]
 
 
-@pytest.mark.parametrize("known", [Known(), Known(written_json=True)])
+@pytest.mark.parametrize("written_json", [False, True])
 @pytest.mark.parametrize(
     "text", ['{"$spill":"' + "0" * 64 + '","bytes":3}', '{"$$spill":1}', '{"a":"$5"}', '{"价格":"$5"}'], ids=str
 )
-def test_text_that_looks_like_a_stub_is_told_from_one(tmp_path: Path, text: str, known: Known) -> None:
+def test_text_that_looks_like_a_stub_is_told_from_one(tmp_path: Path, text: str, written_json: bool) -> None:
     lines = maker(tmp_path, Redactor({}))
-    line = lines.make(event(observation=text, output=payload.dumps(json.loads(text))), known)
-    row = json.loads(line.data)
+    one = event(observation=text, output=payload.dumps(json.loads(text)))
+    row = json.loads(lines.make(one, written_json=written_json))
     assert not row["observation"].startswith('{"$spill')
     assert not row["output"].startswith('{"$spill')
     assert payload.loads(row["output"]) == json.loads(text)
@@ -82,13 +70,10 @@ def test_text_that_looks_like_a_stub_is_told_from_one(tmp_path: Path, text: str,
     ],
     ids=str,
 )
-def test_a_wrong_event_is_refused_whatever_is_said_to_be_known(
-    tmp_path: Path, columns: dict[str, Any], field: str
-) -> None:
-    redactor = Redactor({})
+def test_a_wrong_event_is_refused_whoever_wrote_its_json(tmp_path: Path, columns: dict[str, Any], field: str) -> None:
     wrong = Event(**{"event_id": new_id(), "ts": NOW, "action": Action.FEEDBACK, **columns})
     with pytest.raises(EventError, match=field):
-        maker(tmp_path, redactor).make(wrong, Known(written_json=True, searched_by=redactor))
+        maker(tmp_path, Redactor({})).make(wrong, written_json=True)
 
 
 @pytest.mark.parametrize(

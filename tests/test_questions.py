@@ -1,4 +1,4 @@
-"""Questions written from parts are what they would be written whole, and hold no secret where they say so."""
+"""Questions written from parts are what they would be if written whole, and no secret is in their key."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ texts = st.one_of(
             "开门-x9Y8z7",
             '{"password": "hunter2hunter2"}',
             "password:",
+            "--password",
             "hunter2hunter2",
             "Authorization: Bearer",
             "opaque.a1B2c3D4e5F6",
@@ -72,7 +73,7 @@ def ask_of(request: Request, purpose: str = "plan") -> Ask:
 
 
 def writer(redactor: Redactor = REDACTOR) -> QuestionWriter:
-    return QuestionWriter(redactor, Searched(redactor))
+    return QuestionWriter(redactor)
 
 
 def written_whole(ask: Ask, redactor: Redactor = REDACTOR) -> tuple[str, str]:
@@ -102,29 +103,28 @@ def test_a_question_is_what_it_would_be_if_written_whole(request_: Request, purp
         if not isinstance(found, Question):
             assert found is expected
             continue
-        assert found[:2] == expected
-        if found.clean:
-            assert REDACTOR.text(found.text) is found.text
+        assert found == expected
 
 
-def test_the_usual_question_is_written_from_parts() -> None:
+def test_the_usual_question_is_written_from_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = (Signature("add", "Add two numbers. 相加。", {"type": "object"}),)
     turns = (Turn(Role.SYSTEM, "你好"), Turn(Role.USER, "$5 + 1?"), Turn(Role.TOOL, '{"sum":6}', name="add"))
     questions = writer()
     for schema in ({"type": "object"}, None):
         ask = ask_of(Request(messages=turns, tools=tools, schema=schema, frame=Frame("<a>", "</a>")))
-        text, key = written_whole(ask)
-        assert questions.write(ask) == Question(text, key, clean=True)
+        expected = written_whole(ask)
+        with monkeypatch.context() as patched:
+            patched.delattr("hermes_lab.questions.ask_content")  # by which it would be written whole
+            assert questions.write(ask) == expected
 
 
 def test_a_longer_prompt_with_a_secret_is_found_out_after_clean_ones() -> None:
     questions = writer()
     turns = [Turn(Role.USER, "hello")]
-    assert questions.write(ask_of(Request(messages=tuple(turns)))).clean
+    questions.write(ask_of(Request(messages=tuple(turns))))
     turns.append(Turn(Role.TOOL, f"the key is {KEY}", name="vault"))
     ask = ask_of(Request(messages=tuple(turns)))
     found = questions.write(ask)
-    assert not found.clean
     assert found.key == written_whole(ask)[1] != effect_hash("ask", ask_content(ask))
 
 
@@ -133,7 +133,7 @@ def test_tools_that_are_others_at_the_same_place_in_memory_are_not_mixed_up() ->
     for number in range(600):  # more than are remembered
         tools = (Signature(f"t{number}", "d", {"type": "object", "n": number}),)
         ask = ask_of(Request(messages=(), tools=tools))
-        assert questions.write(ask)[:2] == written_whole(ask)
+        assert questions.write(ask) == written_whole(ask)
         del tools, ask
 
 

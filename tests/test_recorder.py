@@ -1,14 +1,13 @@
-"""The recorder: one event an effect, hashed and written without secrets, however the search for them was shared."""
+"""The recorder: one event an effect, hashed and written without secrets."""
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hermes_lab
@@ -17,8 +16,8 @@ from hermes_lab.effects import Act, Ask, Note, Remaining, effect_hash
 from hermes_lab.errors import EventError
 from hermes_lab.kinds import Action, ErrorKind, Status, Tier
 from hermes_lab.log.redact import Redactor
-from hermes_lab.models.base import Attempt, Finish, Reply, Request, Role, Turn
-from hermes_lab.recorder import Recorder, WrittenCall, act_content, ask_content
+from hermes_lab.models.base import Attempt, Finish, Reply, Request, Role, Signature, Turn
+from hermes_lab.recorder import Recorder, act_content, ask_content
 from hermes_lab.tasks import Task
 from hermes_lab.tools.base import Result, Spec
 
@@ -31,36 +30,33 @@ LEFT = Remaining(1, 1.0)
 Effect = tuple[Ask, Reply] | tuple[Act, Result]
 
 
-def recorded(folder: Path, effects: Sequence[Effect], *, together: bool, task_id: str = "t") -> list[dict[str, Any]]:
+def recorded(folder: Path, effects: Sequence[Effect], *, task_id: str = "t") -> list[dict[str, Any]]:
     """Record effects, and return their events but for ids and times; nothing on the disk may hold a secret."""
     redactor = Redactor(ENVIRON)
     lab = hermes_lab.open(folder)
     with lab.log.writer(redactor=redactor) as writer:
         recorder = Recorder(writer, redactor, run_id="r", config_version="v", channel="suite", about={})
         one = recorder.episode(Task(id=task_id, family="f", type="sums", prompt="?"))
-        asked = [effect for effect in effects if isinstance(effect[0], Ask)]
-        acted = [effect for effect in effects if isinstance(effect[0], Act)]
-        calls = [recorder.write_call(*effect) for effect in acted]
-        if together:
-            recorder.look_over_replies([ask for ask, _ in asked], [reply for _, reply in asked])
-            recorder.look_over_calls([act for act, _ in acted], calls)
-        for ask, reply in asked:
-            one.asked(ask, reply)
-        for (act, result), call in zip(acted, calls, strict=True):
-            one.acted(act, SPEC, result, call if together else None)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            assert not any(secret.encode() in data for secret in SECRETS)
+        for effect, outcome in effects:
+            if isinstance(effect, Ask):
+                one.asked(effect, outcome)
+            else:
+                one.acted(effect, SPEC, outcome)
+        writer.flush()
+        written = b"".join(path.read_bytes() for path in folder.rglob("live/*"))  # before it is sealed and packed
+    assert written.count(b"\n") == one.events
+    assert not any(secret.encode() in written for secret in SECRETS)
     found = lab.log.sql("select * exclude (event_id, episode_id, parent_id, ts) from events order by step")
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
 def hashes_by_definition(effects: Sequence[Effect]) -> list[str]:
     redactor = Redactor(ENVIRON)
-    asks = [("ask", ask_content(effect)) for effect, _ in effects if isinstance(effect, Ask)]
-    acts = [("act", act_content(effect.tool, effect.arguments)) for effect, _ in effects if isinstance(effect, Act)]
-    return [effect_hash(kind, redactor.value(content)) for kind, content in (*asks, *acts)]
+    contents = [
+        ("ask", ask_content(effect)) if isinstance(effect, Ask) else ("act", act_content(effect.tool, effect.arguments))
+        for effect, _ in effects
+    ]
+    return [effect_hash(kind, redactor.value(content)) for kind, content in contents]
 
 
 texts = st.one_of(
@@ -80,6 +76,8 @@ asks = st.tuples(
             Request,
             messages=st.lists(st.builds(Turn, st.sampled_from(Role), texts), max_size=3).map(tuple),
             schema=st.one_of(st.none(), objects),
+            tools=st.lists(st.builds(Signature, texts, texts, objects), max_size=2).map(tuple),
+            stop=st.sampled_from([(), ("\n",), ("--password", "hunter2hunter2"), (KEY,)]),
         ),
         remaining=st.just(LEFT),
     ),
@@ -91,12 +89,11 @@ acts = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.one_of(asks, acts), min_size=1, max_size=6))
 def test_no_secret_reaches_the_disk_or_a_hash(tmp_path_factory: pytest.TempPathFactory, effects: list[Effect]) -> None:
-    alone = recorded(tmp_path_factory.mktemp("alone"), effects, together=False)
-    assert recorded(tmp_path_factory.mktemp("together"), effects, together=True) == alone
-    assert [row["request_hash"] for row in alone] == hashes_by_definition(effects)
+    rows = recorded(tmp_path_factory.mktemp("lab"), effects)
+    assert [row["request_hash"] for row in rows] == hashes_by_definition(effects)
 
 
 def plain_ask(**fields: Any) -> tuple[Ask, Reply]:
@@ -110,7 +107,6 @@ def plain_act(output: Any = None, **fields: Any) -> tuple[Act, Result]:
     return Act(**{"tool": "add", "arguments": {}, "remaining": LEFT} | fields), Result(output)
 
 
-@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(
     "effect",
     [
@@ -125,8 +121,8 @@ def plain_act(output: Any = None, **fields: Any) -> tuple[Act, Result]:
     ],
     ids=repr,
 )
-def test_a_secret_in_one_place_only_is_found(tmp_path: Path, effect: Effect, together: bool) -> None:
-    (row,) = recorded(tmp_path, [effect], together=together)
+def test_a_secret_in_one_place_only_is_found(tmp_path: Path, effect: Effect) -> None:
+    (row,) = recorded(tmp_path, [effect])
     assert "[redacted:" in repr(row)
     assert [row["request_hash"]] == hashes_by_definition([effect])
 
@@ -140,7 +136,7 @@ def test_a_secret_in_what_all_events_share_is_found_in_each(tmp_path: Path, task
         ),
         (Act(tool="add", arguments={}, remaining=LEFT), Result(1)),
     ]
-    rows = recorded(tmp_path, effects, together=True, task_id=task_id)
+    rows = recorded(tmp_path, effects, task_id=task_id)
     assert {"[redacted:api_key]" in repr(row) for row in rows} == {task_id != "t"}
 
 
@@ -148,7 +144,7 @@ def test_each_failed_attempt_is_an_event_before_the_reply(tmp_path: Path) -> Non
     attempt = Attempt(error_kind=ErrorKind.RATE_LIMITED, error=f"429 for {KEY}", latency_ms=5.0)
     reply = Reply(text="", model="m", finish=Finish.TIMEOUT, latency_ms=12.0, attempts=(attempt, attempt))
     ask = Ask(purpose="plan", tier=Tier.STRONG, request=Request(messages=()), remaining=LEFT)
-    recorded(tmp_path, [(ask, reply)], together=True)
+    recorded(tmp_path, [(ask, reply)])
     events = list(hermes_lab.open(tmp_path).log.events())
     assert [event.status for event in events] == [Status.ERROR, Status.ERROR, Status.TIMEOUT]
     assert [event.latency_ms for event in events] == [5.0, 5.0, 2.0]
@@ -160,10 +156,13 @@ def test_a_result_that_the_log_cannot_hold_is_named(tmp_path: Path) -> None:
     redactor = Redactor({})
     with hermes_lab.open(tmp_path).log.writer(redactor=redactor) as writer:
         recorder = Recorder(writer, redactor, run_id="r", config_version="v", channel="suite", about={})
+        one = recorder.episode(Task(id="t", family="f", type="sums", prompt="?"))
         act = Act(tool="add", arguments={"a": 1}, remaining=LEFT)
         with pytest.raises(EventError, match="set"):
-            recorder.write_call(act, Result({1, 2}))
-        assert recorder.write_call(act, Result(None)) == WrittenCall('{"a":1}', None)
+            one.acted(act, SPEC, Result({1, 2}))
+        one.acted(act, SPEC, Result(None))
+    (event,) = hermes_lab.open(tmp_path).log.events()
+    assert (event.step, event.parent_id, event.input, event.output) == (0, None, '{"a":1}', None)
 
 
 def test_a_note_is_written_with_its_parent_and_place(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from hermes_lab.kinds import Action, ErrorKind, Status
 from hermes_lab.tools import FunctionTool, Level, Result, ToolError, tool
-from hermes_lab.tools.limits import MOST_LEFT_RUNNING, time_left
+from hermes_lab.tools.limits import MOST_LEFT_RUNNING, call_within, time_left
 from hermes_lab.tools.signature import read_signature
 
 
@@ -744,3 +744,13 @@ def test_signature_of_a_function_without_arguments() -> None:
         "additionalProperties": False,
     }
     assert isinstance(tool(now), FunctionTool)
+
+
+def test_a_call_within_one_that_ends_no_later_needs_no_thread_of_its_own() -> None:
+    def outer() -> tuple[int, int, int]:
+        here = threading.get_ident()
+        return here, call_within(10.0, threading.get_ident), call_within(1.0, threading.get_ident)
+
+    own, longer, shorter = call_within(5.0, outer)
+    assert own == longer
+    assert shorter not in (own, threading.get_ident())

@@ -7,7 +7,6 @@ on all that it is about to write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,28 +15,6 @@ from hermes_lab.events import Event
 from hermes_lab.log import files, spill
 from hermes_lab.log.layout import Layout
 from hermes_lab.log.redact import Redactor
-
-
-class Known(NamedTuple):
-    """What is known of an event already, so that it is not found out twice.
-
-    Attributes:
-        written_json: `payload.dumps` made its `input` and `output`.
-        searched_by: a redactor that would change no text of it.
-    """
-
-    written_json: bool = False
-    searched_by: Redactor | None = None
-
-
-NOTHING_KNOWN = Known()
-
-
-class Line(NamedTuple):
-    """A line without its newline, and whether it is known to hold no secret."""
-
-    data: bytes
-    searched: bool
 
 
 class LineMaker:
@@ -49,41 +26,40 @@ class LineMaker:
         self._redactor = redactor
         self._spill_over = spill_over
 
-    def make(self, event: Event, known: Known = NOTHING_KNOWN) -> Line:
+    def make(self, event: Event, *, written_json: bool = False) -> bytes:
         """Return the line of `event`, its long payloads stored beside the log. Secrets may be in it still (`clean`).
+
+        Args:
+            event: to be written.
+            written_json: whether `payload.dumps` made its `input` and `output`, so that they need no second look.
 
         Raises:
             EventError: the event is not one that the log takes.
             WriteError: the disk did not take a long payload.
         """
-        data = events.encode(event, written_json=known.written_json)
-        if b"$" in data:
-            guarded = _guard_stubs(event)
-            if guarded is not event:
-                event, data = guarded, events.encode(guarded)
-        # Only this very redactor's word counts: another may know other secrets.
-        searched = known.searched_by is self._redactor
-        if len(data) <= self._spill_over:
-            return Line(data, searched)
-        if not searched and self._redactor.suspects(data):  # what is spilled touches the disk here and now
+        event = _guard_stubs(event)
+        line = events.encode(event, written_json=written_json)
+        if len(line) <= self._spill_over:
+            return line
+        if self._redactor.suspects(line):  # what is spilled touches the disk here and now
             event = _redacted(event, self._redactor)
         with files.disk_errors("storing a long payload"):
-            return Line(events.encode(self._spilled(event)), searched)
+            return events.encode(self._spilled(event))
 
-    def clean(self, batch: Sequence[Line]) -> bytes:
+    def clean(self, batch: Sequence[bytes]) -> bytes:
         """Return the lines of a batch as they go to the disk, secrets taken out.
 
         A whole batch is looked through at once, for half the price of line by line.
         """
-        unsearched = [line.data for line in batch if not line.searched]
-        if not unsearched or not self._redactor.suspects(b"\n".join(unsearched)):
-            return b"\n".join([line.data for line in batch]) + b"\n"
-        return b"".join((line.data if line.searched else self._clean_line(line.data)) + b"\n" for line in batch)
-
-    def _clean_line(self, data: bytes) -> bytes:
+        data = b"\n".join(batch) + b"\n"
         if not self._redactor.suspects(data):
             return data
-        return events.encode(_redacted(events.decode(data), self._redactor))
+        return b"".join(self._clean_line(line) + b"\n" for line in batch)
+
+    def _clean_line(self, line: bytes) -> bytes:
+        if not self._redactor.suspects(line):
+            return line
+        return events.encode(_redacted(events.decode(line), self._redactor))
 
     def _spilled(self, event: Event) -> Event:
         stubs = {}

@@ -23,14 +23,13 @@ from hermes_lab.errors import BusyError, HermesLabError, WriteError
 from hermes_lab.events import Action, Event
 from hermes_lab.log import files, live
 from hermes_lab.log.layout import Layout
-from hermes_lab.log.lines import NOTHING_KNOWN, Known, Line, LineMaker
+from hermes_lab.log.lines import LineMaker
 from hermes_lab.log.manifest import write_all
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.thin import Thinner
 
 logger = logging.getLogger(__name__)
 
-_JSON_KNOWN = Known(written_json=True)
 _MOST_BUFFERED = 4 << 20  # bytes; beyond it an append commits by itself, so that memory stays bounded
 
 # A child process must not draw the ids that its parent draws.
@@ -80,7 +79,7 @@ class Writer:
         self._lock = threading.Lock()  # guards the buffer; held for moments
         self._commit_lock = threading.Lock()  # guards the file; held while the disk works
         self._wake = threading.Condition(self._lock)
-        self._buffer: list[Line] = []
+        self._buffer: list[bytes] = []
         self._buffered_bytes = 0
         self._appended = 0
         self._committed = 0
@@ -133,15 +132,15 @@ class Writer:
             output=None if output is None else payload.dumps(output),
             **columns,
         )
-        self.append(event, _JSON_KNOWN)
+        self.append(event, written_json=True)
         return event
 
-    def append(self, event: Event, known: Known = NOTHING_KNOWN) -> None:
+    def append(self, event: Event, *, written_json: bool = False) -> None:
         """Append an event.
 
         Args:
             event: to be written.
-            known: what is known of it already, and need not be found out again.
+            written_json: whether `payload.dumps` made its `input` and `output`, so that they need no second look.
 
         Raises:
             EventError: the event is not one that the log takes; nothing was written.
@@ -149,7 +148,7 @@ class Writer:
                 fails (the earlier events stay in memory and are tried again at the next call).
         """
         self._check_process()
-        ready = self._lines.make(event, known)
+        ready = self._lines.make(event, written_json=written_json)
         if self._error is not None:
             self.flush()
         with self._lock:
@@ -227,17 +226,16 @@ class Writer:
         if os.getpid() != self._pid:
             raise WriteError("this writer belongs to the parent process: open another one after a fork")
 
-    def _buffer_lines(self, lines: list[Line]) -> int:
+    def _buffer_lines(self, lines: list[bytes]) -> int:
         """Add lines to the buffer (the lock is held) and return the number to wait for."""
-        self._buffer += lines
-        for line in lines:
-            self._buffered_bytes += len(line.data)
+        self._buffer.extend(lines)
+        self._buffered_bytes += sum(map(len, lines))
         if lines and self._appended == self._committed:
             self._wake.notify()
         self._appended += len(lines)
         return self._appended
 
-    def _take_back(self, lines: list[Line]) -> bool:
+    def _take_back(self, lines: list[bytes]) -> bool:
         """Forget lines whose append failed; False where another thread has had them on the disk meanwhile."""
         gone = {id(line) for line in lines}
         with self._commit_lock, self._lock:
@@ -245,7 +243,7 @@ class Writer:
             if len(kept) == len(self._buffer):
                 return False
             self._appended -= len(self._buffer) - len(kept)
-            self._buffered_bytes -= sum(len(line.data) for line in lines)
+            self._buffered_bytes -= sum(map(len, lines))
             self._buffer = kept
             return True
 
@@ -272,7 +270,7 @@ class Writer:
             if self._offset >= self._rotate_at:
                 self._rotate()
 
-    def _write(self, batch: list[Line]) -> None:
+    def _write(self, batch: list[bytes]) -> None:
         if self._torn:
             self._release_file()
         if self._fd is None:
