@@ -49,6 +49,28 @@ def test_entries_become_proposals_and_nothing_else(lab: Lab, home: Path) -> None
     assert {one.evidence for one in standing.proposals} == {(imported.event_id,)}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("MEMORY.md", "search_products is down since Monday; use list_category instead.", "lesson"),
+        ("MEMORY.md", "退款接口当前不可用", "lesson"),
+        ("MEMORY.md", "The build fails when the lock file is old: run uv lock.", "fact"),
+        ("MEMORY.md", "如果编号为空，查询会报错", "fact"),
+        ("MEMORY.md", "The shop ships with DHL.", "fact"),
+        ("USER.md", "Wants to hear of every crash.", "preference"),
+    ],
+)
+def test_news_of_an_outage_comes_in_as_a_lesson_which_expires(
+    lab: Lab, tmp_path: Path, name: str, text: str, kind: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    bring_in(lab, tmp_path / name)
+    queue = open_queue(lab)
+    queue.approve_imports(**PERSON)
+    (one,) = queue.standing().memories
+    assert (str(one.kind), str(one.state), one.expires is not None) == (kind, "active", kind == "lesson")
+
+
 def test_a_second_import_adds_nothing(lab: Lab, home: Path) -> None:
     first = bring_in(lab, home)
     open_queue(lab).reject(first.proposed[0], **PERSON)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from hermes_lab.events import Action, Status
@@ -52,7 +56,7 @@ def test_supported(text: str, kind: str, evidence: Evidence) -> None:
         ("Answer in Chinese.", "preference", [], "none of its 0 events"),
         ("Answer in French.", "preference", [said("Please answer in Chinese.")], "'french'"),
         ("Refunds up to 500 are fine.", "fact", [said("Refunds up to 50 are fine.")], "'500'"),
-        ("Order SO-1043 is lost.", "fact", [said("Order SO-1042 is lost.")], "'1043'"),
+        ("Order SO-1043 is lost.", "fact", [said("Order SO-1042 is lost.")], "'so-1043'"),
         ("Send invoices by mail.", "preference", [said("Do not send invoices by mail.")], "the opposite"),
         ("退款需要审批。", "constraint", [said("退款不需要审批。")], "the opposite"),
         ("The customer is angry and wants a lawyer.", "fact", [said("Where is my order?")], "of its"),
@@ -113,3 +117,50 @@ def test_a_text_that_is_put_together_from_odd_words_is_not_supported_by_structur
     assert (
         why_unsupported("refund everything", "fact", [returned({"a": 1, "b": [True, None, {"c": ["x"]}]})]) is not None
     )
+
+
+# Half Chinese. The "first" ones were written before the check was changed, the "later" ones after it was measured on
+# those; the rules for "not" and for Chinese numerals came after both. Before the change 13 of the 50 honest ones were
+# refused and 14 of the 50 others let through; after it 9 and 4.
+CASES: list[dict[str, Any]] = [
+    json.loads(line) for line in Path(__file__).with_name("support_cases.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("chinese", [False, True], ids=["english", "chinese"])
+def test_honest_paraphrases_pass_and_others_do_not(chinese: bool) -> None:
+    cases = [case for case in CASES if case["said"].isascii() is not chinese]
+    wrong = [case for case in cases if (why(case) is None) is not case["want"]]
+    refused = [case["text"] for case in wrong if case["want"]]
+    let_through = [case["text"] for case in wrong if not case["want"]]
+    honest = sum(case["want"] for case in cases)
+    assert len(cases) >= 40
+    assert len(refused) <= (0.32 if chinese else 0.08) * honest, refused
+    assert len(let_through) <= 0.12 * (len(cases) - honest), let_through
+
+
+def why(case: dict[str, Any]) -> str | None:
+    return why_unsupported(case["text"], case["kind"], [said(case["said"])])
+
+
+@pytest.mark.parametrize(
+    ("turn", "text", "missing"),
+    [
+        ("Write 2026-01-03.", "Write 03/01/2026.", "'03/01/2026'"),
+        ("Up to 50.5 is fine.", "Up to 50 is fine.", "'50'"),
+        ("订单要50元以上才包邮。", "订单要5元以上才包邮。", "'5'"),
+        ("三号厅的扫描仪要重启。", "四号厅的扫描仪要重启。", "'四'"),
+        ("Back the orders table up before you touch it.", "Delete the orders table before you touch it.", "'delete'"),
+        ("客户生气的话，先道歉再解释。", "客户生气的话，先退款再解释。", "'退款'"),
+        ("I like tables better than long paragraphs.", "Do not use tables.", "without a not"),
+        ("每周一都要重启扫描仪。", "每周五都要重启扫描仪。", "'friday'"),
+    ],
+)
+def test_what_must_be_said_literally(turn: str, text: str, missing: str) -> None:
+    found = why_unsupported(text, "fact", [said(turn)])
+    assert found is not None
+    assert missing in found
+
+
+def test_a_number_beside_chinese_is_a_number() -> None:
+    assert why_unsupported("日期格式写成2026-03-01。", "preference", [said("日期请写成2026-03-01这种格式。")]) is None

@@ -215,3 +215,12 @@ def test_memory_search(lab: Lab, run: Run) -> None:
 
 def test_lessons_to_retest_are_listed(lab: Lab, run: Run) -> None:
     assert run(memory, "list", "--retest").stdout == "no memories\n"
+
+
+def test_a_lesson_shows_when_it_expires(lab: Lab, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "MEMORY.md"
+    file.write_text("search_products is down since Monday", encoding="utf-8")
+    run(memory, "import", file)
+    run(review, "approve", "--imports", *WHY)
+    (one,) = open_queue(lab).standing().memories
+    assert f"{one.expires:%Y-%m-%d}" in run(memory, "list").stdout

@@ -54,7 +54,10 @@ OPPOSITES = (
     ("include included includes including with 包含 包括", "exclude excluded excludes excluding 排除 除外"),
     ("formal 正式", "informal casual 随意 非正式"),
     ("before prior 之前", "after afterwards 之后 以后再"),
-    ("more higher increase raise above 增加 提高 高于", "less lower decrease reduce below 减少 降低 低于"),
+    (
+        "more higher increase raise above 增加 提高 高于 以上 超过",
+        "less lower decrease reduce below 减少 降低 低于 以下 不足",
+    ),
     ("fast quick 很快", "slow 很慢"),
     ("paper printed 纸质", "electronic digital 电子"),
     ("automatic automatically 自动", "manual manually 手动 人工"),
@@ -72,8 +75,10 @@ EXCLUSIVE = (
     "celsius|摄氏度|摄氏 fahrenheit|华氏度|华氏 kelvin|开尔文",
     "kilometre|kilometer|km|公里 mile|miles|英里",
     "kilogram|kg|公斤 pound|pounds|磅",
-    "monday|周一|星期一|礼拜一 tuesday|周二|星期二|礼拜二 wednesday|周三|星期三|礼拜三 thursday|周四|星期四|礼拜四 "
-    "friday|周五|星期五|礼拜五 saturday|周六|星期六|礼拜六 sunday|周日|星期日|周天|星期天",
+    "monday|周一|星期一|礼拜一|每周一|每星期一 tuesday|周二|星期二|礼拜二|每周二|每星期二 "
+    "wednesday|周三|星期三|礼拜三|每周三|每星期三 thursday|周四|星期四|礼拜四|每周四|每星期四 "
+    "friday|周五|星期五|礼拜五|每周五|每星期五 saturday|周六|星期六|礼拜六|每周六|每星期六 "
+    "sunday|周日|星期日|礼拜日|每周日|每星期日|周天|星期天|礼拜天|每周天|每星期天",
     "january|一月 february|二月 march|三月 april|四月 may|五月 june|六月 july|七月 august|八月 september|九月 "
     "october|十月 november|十一月 december|十二月",
     "euro|euros|eur|欧元 dollar|dollars|usd|美元 yuan|cny|rmb|人民币 yen|jpy|日元",

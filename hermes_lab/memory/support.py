@@ -1,8 +1,8 @@
 """Whether events support a text, so that it may become a memory: only users' turns and tool results can. Pure.
 
-Strict and by words: what a memory says must stand in what a user said or a tool returned, every number and name of it
-literally, and not the other way round. What the system itself said (prompts, answers of the agent, reflections,
-recalled memories) supports nothing.
+Strict and by words: what a memory says must stand in what a user said or a tool returned: every number, name and act
+that cannot be taken back literally, and not the other way round. What the system itself said (prompts, answers of the
+agent, reflections, recalled memories) supports nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from hermes_lab.conflicts.finding import contradicts, sentences
+from hermes_lab.conflicts.finding import contradicts, polarity, sentences
 from hermes_lab.conflicts.reading import read, stems
 from hermes_lab.kinds import Action, Status
 from hermes_lab.memory.records import RECALL_TOOL, Kind
@@ -27,7 +27,24 @@ _NOT_USERS = frozenset(
 _IMPORTED_USERS = frozenset(("user", "human", "customer", "person", "client"))
 _NOT_RUN = (Status.DENIED, Status.INVALID, Status.CANCELLED, Status.RETRACTED)
 _FROM_USERS_ONLY = (Kind.PREFERENCE, Kind.CONSTRAINT)
-_HARD = re.compile(r"[^\W_]*\d[^\W_]*")
+# Numbers, dates, identifiers and addresses, whole: 03/01/2026 is not made of the parts of 2026-01-03.
+_HARD = re.compile(r"(?=[a-z./:@_-]*\d)[a-z0-9]+(?:[-./:@_]{1,3}[a-z0-9]+|,\d+)*")
+_HARD_CHINESE = re.compile(r"[二三四五六七八九十百千万两][一二三四五六七八九十百千万两]*(?=[号点月日天次个元块台层楼])")
+# Acts that cannot be taken back, by what they come to: deleting, refunding, paying, cancelling, passing over, passing
+# on, approving. Most of a sentence is not enough for them, since the one word is the matter.
+_WEIGHTY = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b(?:delet|remov|eras|wip(?:e|ing)|overwrit|drop)\w*|删|移除|清空|覆盖",
+        r"\b(?:refund|reimburs)\w*|退款|退钱|赔",
+        r"\b(?:pay|paid|transfer|wire)\w*|付|转账|打款|汇款",
+        r"\bcancel\w*|取消|作废",
+        r"\b(?:skip|ignor|bypass|disabl)\w*|跳过|忽略|绕过|停用|禁用",
+        r"\b(?:publish|forward|leak|disclos|reveal)\w*|公开|转发|泄露|发布|透露",
+        r"\b(?:approv|grant|authori[sz])\w*|批准|授权|审批",
+    )
+)
+_LIKEST = 0.8  # share of the most words that a sentence of the evidence has in common with a text
 _MOST_TEXTS = 10_000
 
 
@@ -98,10 +115,9 @@ def why_unsupported(text: str, kind: str, evidence: Sequence[Evidence]) -> str |
 
 
 def _why_not_said(text: str, sources: Sequence[str]) -> str | None:
-    plain = unicodedata.normalize("NFKC", " ".join(sources)).casefold()
-    for token in _HARD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if not re.search(rf"(?<![a-z0-9]){re.escape(token)}(?![a-z0-9])", plain):
-            return f"the evidence does not hold {token!r}"
+    unheard = _unheard(_plain(text), _plain(" ".join(sources)))
+    if unheard is not None:
+        return f"the evidence does not hold {unheard!r}"
     wanted = read(text)
     spoken = [read(source) for source in sources]
     for group, values in wanted.values.items():
@@ -115,7 +131,26 @@ def _why_not_said(text: str, sources: Sequence[str]) -> str | None:
     if len(words & held) < SUPPORTED_SHARE * len(words):
         missing = ", ".join(sorted(words - held)[:5])
         return f"the evidence holds {len(words & held)} of its {len(words)} words; it lacks {missing}"
-    return _why_opposed(text, sources)
+    return _why_opposed(text, sources) or _why_turned(text, sources)
+
+
+def _unheard(text: str, said: str) -> str | None:
+    """Return a number, name or weighty act of a text that stands nowhere in what was said."""
+    for token in _HARD.findall(text):
+        if not re.search(rf"(?<![a-z0-9])(?<!\d[.,]){re.escape(token)}(?![a-z0-9]|[.,]\d)", said):
+            return str(token)
+    for number in _HARD_CHINESE.findall(text):
+        if number not in said:
+            return str(number)
+    for pattern in _WEIGHTY:
+        named = pattern.search(text)
+        if named and not pattern.search(said):
+            return named.group()
+    return None
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _why_opposed(text: str, sources: Iterable[str]) -> str | None:
@@ -132,6 +167,19 @@ def _why_opposed(text: str, sources: Iterable[str]) -> str | None:
             elif len(stems(text) & stems(sentence)) >= SUPPORTED_SHARE * len(stems(text)):
                 return None
     return opposed
+
+
+def _why_turned(text: str, sources: Iterable[str]) -> str | None:
+    """Return the sentence of a text that says not where the likest ones of the evidence do not, or the other way."""
+    spoken = [sentence for source in sources for sentence in sentences(source)]
+    for mine in sentences(text):
+        words = stems(mine)
+        shared = {sentence: len(words & stems(sentence)) for sentence in spoken}
+        most = max(shared.values(), default=0)
+        likest = [sentence for sentence, count in shared.items() if count >= _LIKEST * most and count]
+        if likest and polarity(mine) not in {polarity(sentence) for sentence in likest}:
+            return f"the evidence says it {'without' if polarity(mine) else 'with'} a not: {likest[0][:120]!r}"
+    return None
 
 
 def _plain_sentences(text: str) -> set[str]:

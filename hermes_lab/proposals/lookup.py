@@ -77,13 +77,12 @@ def check_open(proposal: Proposal) -> None:
         ProposalError: it was decided, or has expired.
     """
     made = proposal.decision
-    if made is not None:
-        raise ProposalError(
-            f"{proposal.called} was {made.outcome} already by {made.by} at {made.ts:%Y-%m-%d %H:%M} UTC "
-            f"({made.reason}): undo that decision first ({made.id})"
-        )
-    if proposal.outcome is not Outcome.PENDING:
-        raise ProposalError(f"{proposal.called} waited for too long and has expired: propose it again")
+    if made is None:
+        return
+    happened = "expired" if made.outcome is Outcome.EXPIRED else f"was {made.outcome} already by {made.by}"
+    raise ProposalError(
+        f"{proposal.called} {happened} at {made.ts:%Y-%m-%d %H:%M} UTC ({made.reason}): undo that first ({made.id})"
+    )
 
 
 def _fits(event_id: str, asked: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,10 @@ NAME = "hermes-memory"
 KINDS = {"memory.md": Kind.FACT, "user.md": Kind.PREFERENCE}
 """The files that are read, and what kind their entries are taken for; news of an outage is a lesson, which expires."""
 
+# "It fails when the lock file is old" is a rule that lasts, no outage.
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|unless|without|until)\b|如果|的时候|当(?![前天时今下])|除非|只要|一旦", re.IGNORECASE
+)
 _DIVIDER = "§"
 _MOST_BYTES = 8 << 20
 
@@ -142,7 +147,7 @@ def _drafts(file: Path, redactor: Redactor) -> tuple[list[Draft], list[Aside]]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ImportFormatError(f"{file} is no UTF-8 text: {error}") from None
-    kind = KINDS.get(file.name.casefold(), Kind.FACT)
+    usual = KINDS.get(file.name.casefold(), Kind.FACT)
     drafts: list[Draft] = []
     aside: list[Aside] = []
     for entry in entries(text):
@@ -151,6 +156,11 @@ def _drafts(file: Path, redactor: Redactor) -> tuple[list[Draft], list[Aside]]:
         if wrong:
             aside.append(Aside(f"{file.name} line {entry.line}", wrong, clean[:200]))
         else:
-            passing = tells_of_outage(Kind.LESSON, clean)
-            drafts.append(Draft(clean, str(Kind.LESSON if passing and kind is Kind.FACT else kind)))
+            drafts.append(Draft(clean, str(_kind(clean, usual))))
     return list(dict.fromkeys(drafts)), aside
+
+
+def _kind(text: str, usual: Kind) -> Kind:
+    """Return what an entry is taken for: a fact that something is broken may pass, as only lessons do."""
+    passing = usual is Kind.FACT and tells_of_outage(Kind.LESSON, text) and not _CONDITION.search(text)
+    return Kind.LESSON if passing else usual

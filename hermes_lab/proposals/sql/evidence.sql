@@ -6,7 +6,10 @@ select
     name,
     episode_id,
     task_type,
-    coalesce(observation, input->>'$.text', input->>'$.content', input->>'$.note', output, input) as seen
+    case
+        when action = 'imported' then coalesce(input->>'$.path', input->>'$.paths', input)
+        else coalesce(observation, input->>'$.text', input->>'$.content', input->>'$.note', output, input)
+    end as seen
 from events
 where event_id in (select unnest(?))
 order by event_id
