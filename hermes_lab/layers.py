@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hermes_lab.compress import estimate_tokens
 from hermes_lab.config import Layers
-from hermes_lab.memory import Memory, State, for_context
+from hermes_lab.memory import CUT, Memory, State, for_context
 from hermes_lab.payload import canonical
 from hermes_lab.skills import Fitted, Library, fit, library_of
 from hermes_lab.tasks import Task
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hermes_lab.log import Log
 
 _PINNED = "What is remembered for certain:"
-_INDEX = "What else is remembered (`recall` gives the whole text for an id or words):"
+_INDEX = "Remembered, a line each (`recall` gives what is cut or missing, for an id or words):"
 
 
 class Knowledge(NamedTuple):
@@ -99,7 +99,7 @@ def choose(knowledge: Knowledge, task: Task, room: Layers) -> Shown:
         memories=(*(one.id for one in chosen.pinned), *indexed),
         triggered=tuple((one.name, one.left_out) for one in fitted.shown),
         left_out={layer: names for layer, names in left_out.items() if names},
-        recallable=bool(chosen.index_lines or chosen.left_out),
+        recallable=bool(chosen.left_out) or any(line.endswith(CUT) for line in chosen.index_lines),
     )
 
 

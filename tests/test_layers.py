@@ -93,8 +93,10 @@ def test_only_active_memories_are_shown(state: State) -> None:
     assert shown == NOTHING_SHOWN
 
 
-def test_only_pinned_memories_leave_nothing_to_recall() -> None:
-    assert not choose(Knowledge((PINNED,)), TASK, Layers()).recallable
+def test_what_is_shown_whole_leaves_nothing_to_recall() -> None:
+    short = memory(4, "Parcels go by courier.")
+    assert not choose(Knowledge((PINNED, short)), TASK, Layers()).recallable
+    assert choose(Knowledge((PINNED, short)), TASK, Layers(index_tokens=0)).recallable
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -260,14 +260,15 @@ def test_the_turns_of_a_session_are_read_in_order(lab: Lab) -> None:
 
 
 def test_what_was_known_then_is_what_a_replay_knows(weather: Lab) -> None:
+    wish = "Please remember that " + ", then ".join(f"I go to city number {number}" for number in range(8)) + "."
     lab = scripted(weather, final("好"))
-    converse(lab, "以后请用中文回答。")
+    converse(lab, wish)
     (waiting,) = open_queue(lab).pending()
     open_queue(lab).approve(waiting.id, **PERSON)
     lab = scripted(weather, render_call("recall", {"asked": waiting.name}), final("好"))
     talk = converse(lab, "weather in Oslo?")
     found = rows(lab, "select output from events where action = 'retrieval' and name = 'recall'")
-    assert json.loads(found[0][0])["memories"][0]["text"] == "以后请用中文回答。"
+    assert json.loads(found[0][0])["memories"][0]["text"] == waiting.text
     open_queue(lab).retract(waiting.name, **PERSON)
 
     made = lab.replay(run=talk.conversation_id, record=False)

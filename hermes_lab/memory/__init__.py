@@ -4,6 +4,7 @@ Nothing here writes: a memory comes about in the approval queue (`proposals`) al
 """
 
 from hermes_lab.memory.records import (
+    CUT,
     RECALL_TOOL,
     ForContext,
     Kind,
@@ -17,6 +18,7 @@ from hermes_lab.memory.records import (
 )
 
 __all__ = [
+    "CUT",
     "RECALL_TOOL",
     "ForContext",
     "Kind",

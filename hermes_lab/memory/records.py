@@ -31,6 +31,9 @@ INDEX_TOKENS = 800
 LINE_CHARS = 120
 """Characters of a memory's text that its line in the index shows."""
 
+CUT = "…"
+"""How a line of the index ends that does not show all of its memory."""
+
 RETEST_AFTER = dt.timedelta(days=7)
 """A lesson that says that something is broken expires after this time, to be tested again."""
 
@@ -113,7 +116,6 @@ class ForContext(NamedTuple):
 # What must not be broken outlives what is nice to know, where the index has no room for all.
 _WEIGHT = {Kind.CONSTRAINT: 0, Kind.PREFERENCE: 1, Kind.FACT: 2, Kind.LESSON: 3}
 _START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_CUT = "…"
 
 # A passing outage: true today, perhaps no longer next week.
 _BROKEN = re.compile(
@@ -191,7 +193,7 @@ def index_line(memory: Memory) -> str:
     'm-0123456789 constraint: Orders of VIPs go first.'
     """
     flat = " ".join(memory.text.split())
-    shown = flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - len(_CUT)] + _CUT
+    shown = flat if len(flat) <= LINE_CHARS else flat[: LINE_CHARS - len(CUT)] + CUT
     return f"{memory.id} {memory.kind}: {shown}"
 
 
