@@ -50,7 +50,7 @@ def choose(lab: Lab, scored: Scored, scoring: Scoring, wanted: Baseline | str | 
 
     Args:
         lab: in whose log a frozen one is looked for.
-        scored: the episodes whose successes are recent.
+        scored: has the table `means`.
         scoring: how long is recent.
         wanted: one of one's own, "frozen", "recent", or None for the frozen one where there is one.
 
@@ -75,7 +75,7 @@ def choose(lab: Lab, scored: Scored, scoring: Scoring, wanted: Baseline | str | 
 
 
 def hold_against(scored: Scored, baseline: Baseline) -> None:
-    """Make the table `types`: the score of each version and task type, held against a baseline."""
+    """Make the table `types` of `means`: the score of each version and task type, held against a baseline."""
     rows = [{"task_type": name, **cost._asdict()} for name, cost in baseline.costs.items()]
     schema = pa.schema([("task_type", pa.string()), ("tokens", pa.float64()), ("seconds", pa.float64())])
     scored.table("baseline", pa.Table.from_pylist(rows, schema=schema))

@@ -93,6 +93,7 @@ def evaluate(
     """
     rules = scoring_of(lab.path, scoring)
     with open_scored(lab, selection, rules, as_of) as scored:
+        scored.means()
         costs = choose(lab, scored, rules, baseline)
         hold_against(scored, costs)
         frames = {name: scored.frame(f"score_{name}") for name in ("versions", "proofs", "gaming")}

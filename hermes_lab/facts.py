@@ -12,15 +12,18 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hermes_lab import counting
+from hermes_lab.errors import CorruptLogError, WriteError
 from hermes_lab.log import files, increment, query
+from hermes_lab.log.snapshot import DAMAGED
 
 if TYPE_CHECKING:
     from hermes_lab.lab import Lab
@@ -29,6 +32,13 @@ if TYPE_CHECKING:
 
 _MERGE_SHARE = 0.1  # so that merging costs no more than a tenfold of what was new, however large the whole is
 _MERGE_ROWS = 5_000
+# Counts are written once and read whole: what dictionaries and statistics would save costs more time than it is worth,
+# but for text that repeats and the one count that nearly always is the same.
+_PARQUET: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["run_id", "task_type", "config_version", "channel", "family", "how", "end_status", "feedback"],
+    "write_statistics": ["grades"],
+}
 _BUSY = "another process is scoring this lab"
 
 
@@ -72,7 +82,8 @@ def facts_of(lab: Lab) -> Iterator[Facts]:
 
     Raises:
         BusyError: another process has been counting for half a minute.
-        WriteError: the disk is full.
+        WriteError: the disk is full, or memory and the disk are too small for the log.
+        CorruptLogError: a sealed file of the log is lost or damaged.
     """
     if not os.access(lab.path, os.W_OK):
         with tempfile.TemporaryDirectory(prefix="hermes-lab-") as temporary:
@@ -113,7 +124,7 @@ def _refresh(lab: Lab, folder: Path) -> Facts:
     if state is not None and state.seen == now:
         return Facts(_paths(folder, state), 0)
     fresh = None if state is None else increment.fresh_segments(snapshot, state.seen)
-    with files.disk_errors(f"counting episodes into {folder}"):
+    with files.disk_errors(f"counting episodes into {folder}"), _damage_told():
         if state is None or fresh is None:
             whole = _write(folder, "whole", counting.count(snapshot, "events"))
             state = _State(made_by=counting.version(), seen=now, whole=whole)
@@ -125,6 +136,17 @@ def _refresh(lab: Lab, folder: Path) -> Facts:
         files.atomic_write(folder / "state.json", msgspec.json.encode(state))
         _remove_others(folder, state)
     return Facts(_paths(folder, state), counted)
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
+    """Turn DuckDB's error on queries of ours, which are sound, into one that says what to do."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise WriteError(f"{error}\nGive memory_limit in lab.toml more, or its folder cache/ more space.") from None
+    except duckdb.Error as error:
+        raise CorruptLogError(f"{error}\n{DAMAGED}") from None
 
 
 def _count_changed(snapshot: Snapshot, fresh: list[Segment], folder: Path, state: _State) -> pa.Table:
@@ -182,7 +204,7 @@ def _write(folder: Path, kind: str, batches: Iterable[pa.RecordBatch]) -> _Part:
     try:
         with open(fd, "wb") as file:
             batches = iter(batches)
-            with pq.ParquetWriter(file, next(batches).schema, compression="zstd", compression_level=1) as writer:
+            with pq.ParquetWriter(file, next(batches).schema, **_PARQUET) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
                     rows += batch.num_rows

@@ -6,6 +6,7 @@
 | `weights`, `settings` | what they are scored by | `scoring` |
 | `made_again` | those that do not count, for their attempt was made again | `sql/score_made_again.sql` |
 | `episodes` | a score for each | `sql/score_episodes.sql` |
+| `means` | of these, for each version and type | `sql/score_means.sql` |
 | `baseline`, `types` | costs to hold them against; a score for each version and type | `sql/score_types.sql` |
 | `origins` | suite, seed, difficulty and language of each | `sql/episode_origins.sql` |
 """
@@ -74,6 +75,10 @@ class Scored:
         """Return what a query of `sql/` gives."""
         found: pd.DataFrame = self.connection.sql(read_sql("hermes_lab", name)).df()
         return found
+
+    def means(self) -> None:
+        """Make the table `means`."""
+        self.connection.execute(f"create temp table means as {read_sql('hermes_lab', 'score_means')}")
 
     def origins(self, lab: Lab, selection: Selection) -> None:
         """Make the table `origins`."""

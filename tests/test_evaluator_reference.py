@@ -1,4 +1,4 @@
-"""The composite of random logs is what a scorer of its own makes of them, written from DESIGN.md and not from the SQL."""
+"""The composite of random logs is what a scorer of its own makes of them, which follows DESIGN.md and not the SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import random
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from scored_episodes import START, Call, Episode, Refused, write
@@ -39,8 +39,9 @@ def completion_of(one: Episode) -> float | None:
     """A person, else a grader, else the checked end state, else feedback, else nobody."""
     if one.person:
         return one.person[-1]
-    if one.grades and one.grades[-1] is not None:
-        return one.grades[-1]
+    told = [grade for grade in one.grades if grade is not None]
+    if told:
+        return told[-1]
     if one.end is not Status.OK:
         return 0.0
     if one.grades:
@@ -50,8 +51,8 @@ def completion_of(one: Episode) -> float | None:
     if not attempts:
         return {"like": 1.0, "dislike": 0.0}.get(one.feedback or "")
     good = sum(call.status is Status.OK for call in calls)
-    told = [doing for doing in one.doings if isinstance(doing, Refused) or doing in calls]
-    if told[-1].status is Status.OK:
+    attempted = [doing for doing in one.doings if isinstance(doing, Refused) or doing in calls]
+    if attempted[-1].status is Status.OK:
         return 1.0
     return round(0.5 + 0.4 * good / attempts, 3) if good else 0.0
 
@@ -60,7 +61,7 @@ def useful_calls(one: Episode) -> int:
     """Calls that came out well, each once, but for searches that found nothing or whose result was thrown away."""
     good = {(call.tool, call.given): call for call in known_calls(one) if call.status is Status.OK}
     found = [call for call in good.values() if call.tool == "search" and call.found["hits"]]
-    used = [call for call in found if call.found["hits"][0] in one.answer]
+    used = [call for call in found if one.end and call.found["hits"][0] in one.answer]
     others = [call for call in good.values() if call.tool != "search"]
     return len(others) + (len(used) or len(found))  # where none was used, nothing tells which one was thrown away
 
@@ -185,10 +186,12 @@ def test_random_logs_score_as_the_design_says(lab: Lab, seed: int) -> None:
     found = evaluator.evaluate(lab, as_of=as_of).versions.set_index("config_version")
     for version in {one.version for one in made}:
         of_version = [one for one in counting if one.version == version]
-        row = found.loc[version]
+        row: Any = found.loc[version]
         assert row.left_out == sum(one.version == version for one in made) - len(of_version)
         if not of_version:
             assert row.episodes == 0
             continue
         expected = composite_of(of_version, successes, as_of)
-        assert math.isnan(row.composite) if expected is None else row.composite == pytest.approx(expected, abs=1e-9)
+        assert (
+            math.isnan(float(row.composite)) if expected is None else row.composite == pytest.approx(expected, abs=1e-9)
+        )

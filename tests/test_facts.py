@@ -20,6 +20,7 @@ from scored_episodes import START, Call, Episode, Refused, write
 from test_cli_errors import ordinary_user
 
 from hermes_lab import counting, evaluator, facts, payload, sql_files
+from hermes_lab.errors import CorruptLogError
 from hermes_lab.events import Action, ErrorKind, Event, Status
 from hermes_lab.lab import Lab, open_lab
 from hermes_lab.log.writer import new_id
@@ -308,3 +309,22 @@ def test_a_lab_that_cannot_be_written_is_scored_all_the_same(lab: Lab, cli: Cli)
     told = json.loads(asked.stdout)
     assert (expected["versions"][0]["completion"], told["versions"][0]["completion"]) == (1.0, 0.5)
     assert {path: path.stat().st_mtime_ns for path in [lab.path, *lab.path.rglob("*")]} == before
+
+
+def test_a_damaged_segment_is_said_and_never_becomes_a_score(lab: Lab) -> None:
+    sealed(lab, *(Episode(f"e{n}") for n in range(3)))
+    before = from_scratch(lab)
+    (segment,) = (lab.path / "events").glob("date=*/*.parquet")
+    sound = segment.read_bytes()
+    told = []
+    for place in range(4, len(sound) - 8, len(sound) // 40):
+        damaged = bytearray(sound)
+        damaged[place : place + 12] = bytes(byte ^ 0xFF for byte in damaged[place : place + 12])
+        segment.write_bytes(damaged)
+        shutil.rmtree(cache(lab), ignore_errors=True)
+        try:
+            assert kept(open_lab(lab.path)) == before  # it was in a column that scores need not
+        except CorruptLogError as error:
+            told.append(str(error))
+    assert len(told) > 10
+    assert all("log verify" in text for text in told)

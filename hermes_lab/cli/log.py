@@ -112,7 +112,7 @@ def purge(
         [(count,)] = lab.log.sql(f"select count(*) from events where {column} = ?", [value]).fetchall()
         if count and not click.confirm(f"Remove {count:,} events with {column} {value!r} for good?", err=True):
             raise click.ClickException("nothing was purged")
-    done = lab.log.purge(column, value, by=by, reason=reason)
+    done = lab.purge(column, value, by=by, reason=reason)
     removed = f"removed {done.events:,} events, {done.payloads:,} long payloads and {done.set_aside:,} rows set aside"
     _say(done, as_json, removed)
 

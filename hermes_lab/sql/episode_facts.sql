@@ -2,8 +2,8 @@
 -- To fill in: events, the view to read; among, a condition that keeps some episodes only; call, what tells one call of a
 -- tool from another (to read `input` costs much, and is needed only where a call has no request_hash); is_empty, whether
 -- a search found nothing; is_taken_back and is_judging, see the queries of these names ("false" where there are none).
--- Two passes: what nearly every episode has, and what few events are. (One pass took twice as long, for a count costs time
--- on each row that it does not count; more passes took longer again, for they have to be joined.)
+-- Two passes: what nearly every episode has, and what few events are, which need no payload. (One pass took twice as long,
+-- for a count costs time on each row that it does not count; more passes took longer again, for they have to be joined.)
 with usual as (
     select
         episode_id,
@@ -18,10 +18,7 @@ with usual as (
         -- What others say of it later is no work on it.
         max(ts) filter (action not in ('graded', 'feedback')) as active_ts,
         -- The last word counts: a session that was taken up again ends more than once, and a grade may be corrected.
-        max(ts) filter (is_end) as ended,
-        arg_max_null(name, place) filter (is_end) as how,
-        arg_max_null(status, place) filter (is_end) as end_status,
-        try_cast(arg_max(told, place) filter (is_end) as integer) as steps,
+        arg_max({{'ts': ts, 'how': name, 'status': status, 'steps': told}}, place) filter (is_end) as ending,
         sum(input_tokens) as input_sum,
         sum(cached_tokens) as cached_sum,
         sum(output_tokens) as output_sum,
@@ -32,7 +29,9 @@ with usual as (
         max(step) filter (call is not null) as last_ok_step,
         count(*) filter (leaked) as secrets,
         count(*) filter (is_grade) as grades,
-        try_cast(arg_max(told, place) filter (is_grade) as double) as grade
+        try_cast(arg_max(told, place) filter (is_grade) as double) as grade,
+        try_cast(arg_max(told, place) filter (action = 'graded' and not is_grade) as double) as person_grade,
+        count(*) filter (action = 'reflection' and told = 'needs_fix') as fixes
     from (
         select
             episode_id, run_id, task_id, task_type, config_version, channel, ts, step, action, name, status,
@@ -45,7 +44,8 @@ with usual as (
             case when action in ('task_ended', 'graded')
                 then greatest(least(epoch_us(ts), 8000000000000000), -8000000000000000) * 1024
                     + least(coalesce(step, 1023), 1023) end as place,
-            case action when 'graded' then output->>'$.score' when 'task_ended' then output->>'$.steps' end as told,
+            case action when 'graded' then output->>'$.score' when 'task_ended' then output->>'$.steps'
+                when 'reflection' then output->>'$.status' end as told,
             -- A call that came out well. The last bits say whether it is a search, and whether that found nothing.
             case when action in ('tool_called', 'code_executed', 'retrieval') and status = 'ok' and weight > 0
                 and not {is_taken_back}
@@ -76,7 +76,6 @@ seldom as (
         count(*) filter (is_call and status <> 'ok' and action = 'retrieval') as failed_searches,
         max(step) filter ((is_call and status <> 'ok') or is_refusal) as last_failed_step,
         count(*) filter (action = 'reflection') as reflections,
-        count(*) filter (action = 'reflection' and output->>'$.status' = 'needs_fix') as fixes,
         count(*) filter (action = 'escalated') as escalations,
         count(*) filter (is_refusal) as refused_calls,
         count(*) filter (is_refusal and error_kind = 'repeated_call') as refused_repeats,
@@ -84,11 +83,10 @@ seldom as (
         count(*) filter (status = 'denied' and (is_act or is_refusal)) as denied_calls,
         count(*) filter (error_kind = 'out_of_scope') as out_of_scope,
         list(distinct concat_ws(':', name, error_kind)) filter (has_failed and (is_call or is_refusal)) as errors,
-        try_cast(arg_max(output->>'$.score', place) filter (action = 'graded') as double) as person_grade,
         arg_max(name, place) filter (action = 'feedback') as feedback
     from (
         select
-            episode_id, ts, step, action, name, status, error_kind, output, weight,
+            episode_id, ts, step, action, name, status, error_kind, weight,
             input_tokens, cached_tokens, output_tokens, latency_ms,
             action in ('tool_called', 'code_executed', 'retrieval') as is_act,
             -- What an agent took back was paid for all the same, but is none of its calls; weight 0 stands for no call.
@@ -101,18 +99,22 @@ seldom as (
                 + least(coalesce(step, 1023), 1023) as place
         from {events}
         where episode_id is not null and (
-            action in ('reflection', 'escalated', 'tool_checked', 'permission_decided', 'feedback')
+            action in ('reflection', 'escalated', 'feedback')
+            or (action in ('tool_checked', 'permission_decided') and status is distinct from 'ok')
             or (action in ('generation', 'tool_called', 'code_executed', 'retrieval')
                 and (status is distinct from 'ok' or weight = 0 or latency_ms is null))
             or (action = 'generation' and (output_tokens is null or input_tokens is null))
-            or (action = 'graded' and name = 'person')
             or error_kind = 'out_of_scope'
         ) and not {is_judging} {among}
     )
     group by episode_id
 )
 select
-    usual.* exclude (input_sum, cached_sum, output_sum, second_sum, reply_sum, ok_list, last_ok_step),
+    usual.* exclude (ending, input_sum, cached_sum, output_sum, second_sum, reply_sum, ok_list, last_ok_step),
+    ending.ts as ended,
+    ending.how as how,
+    ending.status as end_status,
+    try_cast(ending.steps as integer) as steps,
     -- Where the usage of one reply is unknown, so is the sum, unless the session's total is known.
     case when coalesce(uncounted_replies, 0) = 0 or session_totals > 0
         then try_cast(coalesce(input_sum + cached_sum, input_sum, cached_sum) as bigint) end as input_tokens,
@@ -136,7 +138,6 @@ select
     coalesce(len(list_distinct(list_filter(ok_list, lambda call: call % 4 = 1))), 0) as found_searches,
     coalesce(last_ok_step > coalesce(last_failed_step, -1), false) as last_call_ok,
     coalesce(reflections, 0) as reflections,
-    coalesce(fixes, 0) as fixes,
     coalesce(escalations, 0) as escalations,
     coalesce(refused_calls, 0) as refused_calls,
     coalesce(refused_repeats, 0) as refused_repeats,
@@ -145,6 +146,5 @@ select
     coalesce(greatest(denied_calls - overstepped, 0), 0) as denied,
     coalesce(out_of_scope, 0) as out_of_scope,
     coalesce(list_sort(errors), []) as errors,
-    person_grade,
     feedback
 from usual left join seldom using (episode_id)

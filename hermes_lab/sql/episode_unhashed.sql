@@ -2,4 +2,3 @@
 select 1
 from {events}
 where action in ('tool_called', 'code_executed', 'retrieval') and request_hash is null and episode_id is not null
-limit 1

@@ -1,10 +1,10 @@
--- The cost baseline: what a success took of late, by task type. Reads: episodes; settings (one row).
+-- The cost baseline: what a success took of late, by task type. Reads: means (of score_means.sql).
 select
     task_type,
-    avg(tokens) as tokens,
-    avg(seconds) as seconds,
-    count(*) as successes
-from episodes, settings
-where counts and is_success and coalesce(ended, active_ts) between as_of - to_seconds(baseline_s) and as_of
+    sum(recent_tokens) / nullif(sum(recent_with_tokens), 0) as tokens,
+    sum(recent_seconds) / nullif(sum(recent_with_seconds), 0) as seconds,
+    cast(sum(recent_successes) as bigint) as successes
+from means
+where recent_successes > 0
 group by task_type
 order by task_type

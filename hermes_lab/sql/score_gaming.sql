@@ -1,28 +1,8 @@
 -- Signs that a version plays the score rather than does the work: completion bought with cost, searches that spread and
 -- miss, and an agent that stops calling tools (over-cautious). Each version is held, on each task type, against the one
 -- before it on that type, so that another mixture of tasks is no sign of anything.
--- Reads: episodes; settings (one row).
-with means as (
-    select
-        config_version,
-        task_type,
-        min(began) as began,
-        count(*) as episodes,
-        coalesce(sum(completion), 0) / count(*) as completion,
-        avg(tokens) as tokens,
-        avg(seconds) as seconds,
-        sum(tokens) as all_tokens,
-        count(*) filter (is_success) as successes,
-        avg(attempted_calls) as calls,
-        avg(searches) as searches,
-        sum(ineffective_searches) / nullif(sum(searches - unknown_searches), 0) as ineffective_share,
-        avg(cast(attempted_calls + unknown_calls = 0 as integer)) as no_call_share,
-        avg(cast(outcome in ('gave_up', 'denied') as integer)) as refusal_share
-    from episodes
-    where counts
-    group by config_version, task_type
-),
-beside as (
+-- Reads: means (of score_means.sql); settings (one row).
+with beside as (
     select
         *,
         lag(episodes) over in_order is not null as has_before,
@@ -32,7 +12,7 @@ beside as (
         coalesce(ineffective_share, 0) - coalesce(lag(ineffective_share) over in_order, 0) as ineffective_rise,
         no_call_share - lag(no_call_share) over in_order as no_call_rise,
         completion - lag(completion) over in_order as completion_rise
-    from means
+    from (select * replace (coalesce(completion, 0) as completion) from means where episodes > 0)
     window in_order as (partition by task_type order by began, config_version)
 ),
 summed as (

@@ -1,13 +1,21 @@
 -- Three proofs that versions grow stronger: success at the first attempt, planning turns to a success, and how often an
 -- error comes back that was seen before the version began. A version before which nothing was seen has no third proof.
--- Reads: episodes.
+-- Reads: means (of score_means.sql); episodes.
 with versions as (
-    select config_version, min(began) as began from episodes where counts group by config_version
+    select
+        config_version,
+        min(began) as began,
+        cast(sum(episodes) as bigint) as episodes,
+        sum(first_attempt_success * episodes) / sum(episodes) as first_attempt_success,
+        sum(turns_to_success * successes) / nullif(sum(successes), 0) as turns_to_success
+    from means
+    where episodes > 0
+    group by config_version
 ),
 met as (
     select config_version, episode_id, task_type, coalesce(ended, active_ts) as ts, unnest(errors) as error
     from episodes
-    where counts
+    where counts and len(errors) > 0
 ),
 first_met as (
     select task_type, error, min(ts) as ts from met group by task_type, error
@@ -21,17 +29,12 @@ known as (
     group by met.config_version
 )
 select
-    episodes.config_version,
-    count(*) as episodes,
-    avg(cast(
-        is_success and tool_errors + refused_calls + fixes + failed_model_calls = 0 as integer
-    )) as first_attempt_success,
-    avg(coalesce(steps, model_calls)) filter (is_success) as turns_to_success,
-    case when any_value(versions.began) > (select min(ts) from first_met)
-        then coalesce(any_value(known.episodes), 0) / count(*) end as known_error_share
-from episodes
-join versions on versions.config_version is not distinct from episodes.config_version
-left join known on known.config_version is not distinct from episodes.config_version
-where counts
-group by episodes.config_version
-order by min(episodes.began), episodes.config_version
+    versions.config_version,
+    versions.episodes,
+    first_attempt_success,
+    turns_to_success,
+    case when versions.began > (select min(ts) from first_met)
+        then coalesce(known.episodes, 0) / versions.episodes end as known_error_share
+from versions
+left join known on known.config_version is not distinct from versions.config_version
+order by versions.began, versions.config_version

@@ -1,42 +1,13 @@
 -- The score of each version on each task type: means over all of its episodes that count, the cost beside the baseline,
 -- the penalty for it, and the composite. What is unknown is null.
--- Reads: episodes; baseline (by task type); settings (one row).
-with means as (
+-- Reads: means (of score_means.sql); baseline (by task type); settings (one row).
+with costed as (
     select
-        config_version,
-        task_type,
-        count(*) filter (counts) as episodes,
-        count(*) filter (counts and completion is null) as unscored,
-        count(*) filter (counts and outcome = 'error') as errors,
-        count(*) filter (counts and outcome = 'timeout') as timeouts,
-        count(*) filter (counts and outcome = 'denied') as denied_ends,
-        count(*) filter (counts and outcome = 'gave_up') as gave_up,
-        count(*) filter (counts and outcome = 'diverged') as diverged,
-        count(*) filter (counts and outcome = 'budget') as over_budget,
-        count(*) filter (counts and outcome = 'unfinished') as unfinished,
-        count(*) filter (outcome = 'at work') as at_work,
-        count(*) filter (outcome = 'cancelled' or is_made_again) as left_out,
-        -- Of all episodes: one of which nothing is known adds nothing, and stays in the denominator.
-        sum(base) filter (counts) / count(*) filter (counts) as base,
-        sum(completion) filter (counts) / count(*) filter (counts) as completion,
-        avg(effectiveness) filter (counts) as effectiveness,
-        avg(safety) filter (counts) as safety,
-        avg(feedback) filter (counts) as feedback,
-        count(*) filter (counts and effectiveness is null) as without_effectiveness,
-        count(*) filter (counts and feedback is null) as without_feedback,
-        count(*) filter (counts and is_success) as successes,
-        avg(tokens) filter (counts) as tokens,
-        avg(seconds) filter (counts) as seconds,
-        sum(usd) filter (counts) as usd,
-        count(*) filter (counts and tokens is null) as without_tokens,
-        count(*) filter (counts and seconds is null) as without_seconds,
-        min(began) as first_began
-    from episodes
-    group by config_version, task_type
-),
-costed as (
-    select
-        means.*,
+        means.* exclude (
+            began, recent_successes, recent_with_tokens, recent_tokens, recent_with_seconds, recent_seconds,
+            all_tokens, calls, searches, ineffective_share, no_call_share, refusal_share,
+            first_attempt_success, turns_to_success
+        ),
         baseline.tokens as baseline_tokens,
         baseline.seconds as baseline_seconds,
         means.tokens / nullif(baseline.tokens, 0) as token_ratio,

@@ -49,6 +49,7 @@ _KINDS = 12
 def _template(kind: int) -> str:
     """Return the lines of one episode: kinds differ in task type, version, success and failures."""
     failed = kind % 3 == 0
+    has_two_searches = kind == 1  # of which one is thrown away
     task_type = ("orders", "refunds", "answers", "calendar")[kind % 4]
     tool_status = Status.ERROR if kind % 6 == 0 else Status.OK
     plan = {"purpose": "plan", "tier": "light", "messages": [{"role": "system", "content": _PROMPT}], "bound": True}
@@ -75,7 +76,7 @@ def _template(kind: int) -> str:
             "request_hash": f"{kind:032x}",
         },
         {
-            "action": Action.TOOL_CALLED,
+            "action": Action.RETRIEVAL if has_two_searches else Action.TOOL_CALLED,
             "name": "find_order",
             "input": {"order": "#NUMBER#"},
             "output": {"order": "#NUMBER#", "state": "shipped"},
@@ -109,7 +110,10 @@ def _template(kind: int) -> str:
             "action": Action.GENERATION,
             "name": "embedded",
             "input": plan,
-            "output": {"text": "final answer #NUMBER#", "finish": "stop"},
+            "output": {
+                "text": "Within 30 days, #NUMBER#" if has_two_searches else "shipped #NUMBER#",
+                "finish": "stop",
+            },
             "input_tokens": 400 + kind,
             "output_tokens": 30,
             "latency_ms": 420.5,
