@@ -245,7 +245,7 @@ class AgentConfig(_Part, frozen=True):
         return "c-" + hashlib.sha256(to_json(self)).hexdigest()[:12]
 
 
-_ADDED_LATER = {"layers": Layers(), "micro_reflection": MicroReflection()}
+ADDED_LATER = {"layers": Layers(), "micro_reflection": MicroReflection()}
 """Parts that the first configurations had not, with the values that mean "as before": these change no version."""
 
 
@@ -257,7 +257,7 @@ def to_json(config: AgentConfig) -> bytes:
     """
     plain = msgspec.to_builtins(config)
     plain["system"] = list(config.system.items())
-    for name, as_before in _ADDED_LATER.items():
+    for name, as_before in ADDED_LATER.items():
         if getattr(config, name) == as_before:
             del plain[name]
     return msgspec.json.encode(plain, order="sorted")

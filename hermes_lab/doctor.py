@@ -19,6 +19,7 @@ PACKAGES = (
     "accelerate",
     "click",
     "duckdb",
+    "dulwich",
     "gguf",
     "google-re2",
     "httpx",

@@ -135,6 +135,16 @@ class Lab:
 
         return compare_in_lab(self, old, new, **options)
 
+    @property
+    def versions(self) -> Any:
+        """The history of the agent's configuration, a `versions.Versions`.
+
+        >>> lab.versions.log()  # doctest: +SKIP
+        """
+        from hermes_lab.versions import Versions
+
+        return Versions(self.path)
+
     def replay(self, **options: Any) -> Any:
         """Take recorded episodes through their own or another configuration; the `replay.Replay` shows itself.
 

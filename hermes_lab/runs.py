@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from hermes_lab import checks, layers, policy
 from hermes_lab import resume as resuming
 from hermes_lab.approvers import Approver, Unattended
@@ -19,7 +17,6 @@ from hermes_lab.config import AgentConfig, read_config
 from hermes_lab.context import FINAL_ANSWER, offer
 from hermes_lab.errors import ConfigError, MissingError
 from hermes_lab.kinds import Tier
-from hermes_lab.log import files
 from hermes_lab.log.redact import Redactor
 from hermes_lab.log.writer import new_id
 from hermes_lab.loop import View
@@ -29,6 +26,7 @@ from hermes_lab.remembering import with_recall
 from hermes_lab.runner import Job, Outcome, Progress, Runner, Setting, World
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Task
+from hermes_lab.versions import Versions, is_version_name, kept
 from hermes_lab.view_record import about_view
 
 if TYPE_CHECKING:
@@ -326,39 +324,25 @@ def save_config(lab: Path, config: AgentConfig) -> None:
         ConfigError: it holds a secret, which cannot be taken out without making it another configuration.
         WriteError, PermissionDeniedError: the disk did not take it.
     """
-    file = lab / "configs" / f"{config.version}.json"
-    if not file.exists():
-        plain = msgspec.to_builtins(config)
-        if Redactor(os.environ).value(plain) != plain:
-            raise ConfigError(
-                "the configuration holds what looks like a secret, and the lab keeps configurations: take it out"
-            )
-        with files.disk_errors(f"writing {file}"):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # Not `to_json`, which is for the hash: this is what `read_config` reads, and people.
-            files.atomic_write(file, msgspec.json.format(msgspec.json.encode(config), indent=2) + b"\n")
+    kept.save(lab, config)
 
 
 def load_config(lab: Path, named: AgentConfig | Path | str | None) -> AgentConfig:
     """Return a configuration: the default one, one that is given, one of a file, or one of the lab by its version.
 
+    Args:
+        lab: the lab's folder.
+        named: a version is `v1.3`, `latest`, or the `c-...` of one that ran.
+
     Raises:
         ConfigError: it cannot be read, or what the lab keeps under a version is not what had that version.
+        MissingError: the lab has no such version.
     """
     if named is None:
         return AgentConfig()
     if isinstance(named, AgentConfig):
         return named
-    file = lab / "configs" / f"{named}.json"
-    if not file.exists():
-        return read_config(named)
-    config = read_config(file)
-    if config.version != str(named):
-        raise ConfigError(
-            f"{file} was edited, or written by another hermes-lab: what it holds is {config.version}; "
-            "name the file itself to use it as it is"
-        )
-    return config
+    return Versions(lab).load(str(named)) if is_version_name(str(named)) else read_config(named)
 
 
 def checked_specs(suite: World, jobs: Sequence[Job]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from hermes_lab.errors import MissingError
 from hermes_lab.facts import facts_of
 from hermes_lab.scoring import DIMENSIONS, Scoring
 from hermes_lab.sql_files import read_sql
+from hermes_lab.versions import Versions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ class Scored:
 
     def origins(self, lab: Lab, selection: Selection) -> None:
         """Make the table `origins`."""
-        params = {"versions": _listed(selection.versions), "runs": _listed(selection.runs)}
+        params = {"versions": _versions(lab, selection), "runs": _listed(selection.runs)}
         self.table("origins", lab.log.sql(read_sql("hermes_lab", "episode_origins"), params).to_arrow_table())
 
     def table(self, name: str, content: pa.Table) -> None:
@@ -151,7 +152,7 @@ def _conditions(lab: Lab, selection: Selection) -> tuple[str, list[Any]]:
     if selection.suite is not None:
         of_suite = [row[0] for row in lab.log.sql(_RUNS_OF_SUITE, [selection.suite]).fetchall()]
         runs = of_suite if runs is None else [run for run in runs if run in set(of_suite)]
-    for column, values in (("config_version", _listed(selection.versions)), ("run_id", runs)):
+    for column, values in (("config_version", _versions(lab, selection)), ("run_id", runs)):
         if values is not None:
             conditions.append(f"{column} in (select unnest(?::varchar[]))")
             params.append(values)
@@ -203,6 +204,14 @@ def _settings(scoring: Scoring, as_of: dt.datetime | None) -> pa.Table:
         place = table.schema.get_field_index("deaf_channels")
         table = table.set_column(place, "deaf_channels", table["deaf_channels"].cast(pa.list_(pa.string())))
     return table
+
+
+def _versions(lab: Lab, selection: Selection) -> list[str] | None:
+    """Return the wanted versions as events name them."""
+    if selection.versions is None:
+        return None
+    history = Versions(lab.path)
+    return [history.hash_of(name) for name in selection.versions]
 
 
 def _listed(values: Sequence[str] | None) -> list[str] | None:

@@ -12,6 +12,7 @@ import click
 from hermes_lab.cli import (
     chat,
     compare,
+    config,
     doctor,
     evaluate,
     grade,
@@ -64,6 +65,7 @@ for command in (
     evaluate.evaluate,
     compare.compare,
     replay.replay,
+    config.config,
     grade.grade,
     suite.suite,
     tools.tools,

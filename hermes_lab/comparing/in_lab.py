@@ -14,6 +14,7 @@ from hermes_lab.errors import MissingError
 from hermes_lab.evaluator import episodes, evaluate
 from hermes_lab.scored import Selection
 from hermes_lab.scoring import Scoring, scoring_of
+from hermes_lab.versions import Versions
 
 if TYPE_CHECKING:
     from hermes_lab.comparing.comparison import Comparison
@@ -71,6 +72,7 @@ def compare_in_lab(
 
 def _selection(lab: Lab, name: str, suite: str | None) -> Selection:
     """Return the episodes of a version, else of a run, of that name."""
+    name = Versions(lab.path).hash_of(name)
     query = "select count(*) filter (config_version = $name), count(*) filter (run_id = $name) from events"
     of_version, of_run = lab.log.sql(query, {"name": name}).fetchall()[0]
     if of_version:
