@@ -148,7 +148,9 @@ def likeness(request: str, tools: Sequence[Spec]) -> dict[str, float]:
     """Return how alike the request and each tool are, from 0 to 1, the best one at 1 unless none shares a word."""
     words = set(tokens(request))
     scores = {spec.name: 0.0 for spec in tools}
-    weights = [_words(spec.name, spec.description, tuple(spec.parameters.get("properties") or ())) for spec in tools]
+    weights = [
+        weighted_words(spec.name, spec.description, tuple(spec.parameters.get("properties") or ())) for spec in tools
+    ]
     shared_by: dict[str, int] = {}
     for weighted in weights:
         for word in weighted:
@@ -172,7 +174,8 @@ def _success(policy: PolicyMemory, task_type: str, tool: str, before: str | None
 
 
 @functools.lru_cache(maxsize=8192)
-def _words(name: str, description: str, parameters: tuple[str, ...]) -> dict[str, float]:
+def weighted_words(name: str, description: str, parameters: tuple[str, ...]) -> dict[str, float]:
+    """Return the words of a tool with what each counts: those of its name more than the others."""
     weights: dict[str, float] = {}
     for text, weight in ((" ".join(parameters), 1.0), (description, 1.0), (name, _NAME_WEIGHT)):
         for word in tokens(text):

@@ -157,6 +157,9 @@ def test_a_log_that_just_ends_is_reproduced_as_far_as_it_goes(toy: hermes_lab.La
                 writer.append(event)
         made = replay(cut, suites={"toy": ToySuite()}, record=False)
         assert (made.reproduced, made.mismatches) == (1, ()), length
+        has_end = any(event.action == "task_ended" for event in events[:length])
+        assert made.cut_off == (0 if has_end else 1)
+        assert ("have no end in the log" in str(made)) != has_end
 
 
 def test_a_conversation_is_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,7 +176,7 @@ class _Ranker:
         self._by_word: dict[str, list[tuple[int, float]]] = {}
         self._lengths: list[float] = []
         weights = [
-            choosing._words(spec.name, spec.description, tuple(spec.parameters.get("properties") or ()))
+            choosing.weighted_words(spec.name, spec.description, tuple(spec.parameters.get("properties") or ()))
             for spec in specs
         ]
         for place, weighted in enumerate(weights):

@@ -147,6 +147,11 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found for one in self.episodes for found in one.mismatches)
 
     @property
+    def cut_off(self) -> int:
+        """How many of the episodes have no end in the log, as after a kill."""
+        return sum(one.basis == "log" and not one.end_then for one in self.episodes)
+
+    @property
     def reproduced(self) -> int:
         """How many episodes came out as they were recorded, all effects the same."""
         return sum(one.verdict is Verdict.KEPT and not one.mismatches for one in self.episodes)
@@ -214,6 +219,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
             "replayed_versions": dict(sorted(versions.items())),
             "after": self.after,
             "reproduced": self.reproduced,
+            "cut_off": self.cut_off,
             **_summed("all", list(self.episodes)),
             "changes": dict(sorted(kinds.items())),
             "contexts": dict(sorted(contexts.items())),
@@ -234,6 +240,10 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         total = len(self.episodes)
         if self.own_configuration:
             lines = [f"{self.reproduced} of {total} episodes reproduced, {self.effects:,} effects held against the log"]
+            if self.cut_off:
+                lines.append(
+                    f"{self.cut_off} of them have no end in the log: they were held against it as far as it goes"
+                )
             lines += [str(found) for found in self.mismatches[:3]]
             if len(self.mismatches) > 3:
                 lines.append(f"... and {len(self.mismatches) - 3} more mismatches")
@@ -307,6 +317,8 @@ def _worth(one: EpisodeReplay) -> tuple[tuple[float, ...], str]:
     if one.may_change and one.score_now is None:
         if succeeded and one.change is not None and one.change.kind in _HARMFUL:
             return (1.0, certain, 0.0), "a success that may be lost"
+        if not one.end_then:
+            return (2.5, certain, 0.0), "it was cut off, and changes"
         if not succeeded:
             return (2.0, certain, 0.0), "a failure that changes"
     saved = one.tokens_delta if one.tokens_delta is not None else one.tokens_estimate
