@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from log_samples import new_lab
 
 from hermes_lab.cli.skills import skills
+from hermes_lab.config import Layers
 from hermes_lab.errors import MissingError
 from hermes_lab.kinds import Action
 from hermes_lab.proposals import open_queue
@@ -69,6 +70,24 @@ def test_what_is_too_long_is_named():
     ]
 
 
+def test_a_name_that_no_import_takes_is_a_problem():
+    (found,) = check(Library([skill("../../etc/tea"), skill("请假 2.0")]))
+    assert (found.severity, found.kind, found.skills) == ("problem", "bad_name", ("../../etc/tea",))
+
+
+def test_skills_that_the_usual_room_cuts_are_counted_once():
+    room = Layers().skill_tokens
+    made = [
+        skill("long", body="茶" * (room + 1)),
+        skill("longer", body="茶" * (room + 2)),
+        skill("ok", body="茶" * (room // 2)),
+    ]
+    (found,) = check(Library(made))
+    assert (found.kind, found.skills) == ("cut_short", ())
+    assert found.what.startswith("2 of 3 skills")
+    assert "'long'" in found.what
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -115,6 +134,13 @@ def test_a_skill_that_no_query_triggers_is_named_once_there_are_enough():
     asked = [f"a cup of tea, number {n}" for n in range(LEAST_QUERIES)]
     assert kinds(*made, queries=asked) == [("never_triggered", ("coffee",))]
     assert kinds(*made, queries=asked[1:]) == []
+
+
+def test_a_note_does_not_repeat_the_path_that_stands_beside_it():
+    text = "---\nname: odd\ndescription: Use when: always\n---\nBody.\n"
+    (found,) = check(Library([read_skill(text, "a/odd/SKILL.md", source="a/odd/SKILL.md")]))
+    assert found.what.startswith("line 3: the front matter is no YAML")
+    assert found.where == "a/odd/SKILL.md"
 
 
 def test_notes_and_unreadable_skills_are_findings():
@@ -189,7 +215,8 @@ def test_check_exits_with_1_at_a_problem(lab_path, tmp_path):
     assert told["findings"][0]["where"] == str(folder / "SKILL.md")
     text = run(lab_path, "check", str(folder), fails=1)
     assert "problem: missing_skill: a: it needs the skill 'gone'" in text
-    assert "add 'gone'" in text
+    assert "do: add 'gone'" in text
+    assert f"in: {folder / 'SKILL.md'}" in text
 
 
 def test_import_and_export_go_through_the_commands(lab_path, tmp_path):

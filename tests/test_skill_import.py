@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from log_samples import new_lab
 
-from hermes_lab.errors import ImportFormatError, MissingError
+from hermes_lab.errors import ImportFormatError, MissingError, PermissionDeniedError
 from hermes_lab.log.redact import Redactor
 from hermes_lab.proposals import open_queue
+from hermes_lab.skills import SkillError
+from hermes_lab.skills.file import read_plain
 from hermes_lab.skills.folders import read_folder
 from hermes_lab.skills.importing import import_skills
 from hermes_lab.skills.library import standing
@@ -146,6 +149,49 @@ def test_secrets_in_skills_do_not_reach_the_log_and_do_not_break_the_second_impo
     for path in (tmp_path / "lab").rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path
+
+
+def test_a_folder_that_cannot_be_read_does_not_take_the_others_along(tmp_path, monkeypatch):
+    for name in ("gone", "shut", "tea"):
+        write(tmp_path / "s" / name / "SKILL.md", GOOD.format(name=name, about="x", tags="y"))
+    real = os.scandir
+
+    def scandir(path):
+        if os.path.basename(path) == "gone":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        if os.path.basename(path) == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    read = read_folder(tmp_path / "s")
+    assert [one.skill.name for one in read.found] == ["tea"]
+    assert sorted(one.reason for one in read.set_aside) == [
+        "it cannot be read: Permission denied",
+        "it is gone by now",
+    ]
+    with pytest.raises(PermissionDeniedError):
+        read_folder(tmp_path / "s" / "shut")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_pipes_and_devices_are_set_aside_at_once(tmp_path):
+    write(tmp_path / "s" / "tea" / "SKILL.md", GOOD.format(name="tea", about="x", tags="y"))
+    os.mkfifo(tmp_path / "s" / "tea" / "more.txt")
+    (tmp_path / "s" / "pipe").mkdir()
+    os.mkfifo(tmp_path / "s" / "pipe" / "SKILL.md")
+    read = read_folder(tmp_path / "s")
+    assert [one.left_out for one in read.found] == [{"more.txt": "it is a link or no plain file"}]
+    assert [one.reason.split(",")[0] for one in read.set_aside] == ["is no plain file"]
+    with pytest.raises(SkillError, match="is no plain file, but a pipe, device or folder"):
+        read_plain(Path("/dev/zero"), 10)
+
+
+def test_a_plain_file_may_have_so_many_bytes_and_no_more(tmp_path):
+    (tmp_path / "long").write_bytes(b"x" * 11)
+    assert read_plain(tmp_path / "long", 11) == b"x" * 11
+    with pytest.raises(SkillError, match="has 11 bytes, and 10 are the most"):
+        read_plain(tmp_path / "long", 10)
 
 
 def test_links_are_not_followed(tmp_path):

@@ -147,7 +147,10 @@ def check(lab_path: str | None, folder: Path | None, suite: str, as_json: bool) 
         for one in found:
             about = "".join(f"{name}: " for name in one.skills[:1])
             click.echo(show.visible(f"{one.severity}: {one.kind}: {about}{one.what}"))
-            click.echo(f"    {show.visible(one.why)}; {show.visible(one.remedy)}")
+            click.echo(f"    why: {show.visible(one.why)}")
+            click.echo(f"    do: {show.visible(one.remedy)}")
+            if one.where is not None:
+                click.echo(f"    in: {show.visible(one.where)}")
         _say_aside(set_aside)
         click.echo(f"{len(library)} skills, {len(found)} findings, {len(set_aside)} set aside")
     return 1 if set_aside or any(one.severity == "problem" for one in found) else 0

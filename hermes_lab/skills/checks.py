@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from hermes_lab import payload
 from hermes_lab.compress import estimate_tokens
+from hermes_lab.config import Layers
 from hermes_lab.conflicts import Conflict, Kind, Statement, find_in_texts
 from hermes_lab.log import Log
+from hermes_lab.proposals.check import why_not_name
 from hermes_lab.skills.library import BODY_TOKENS, Library, trigger_of
 from hermes_lab.skills.skill import DESCRIPTION_CHARS, NAME_CHARS, Skill
 from hermes_lab.skills.triggers import SERVED, weigh, words
@@ -160,12 +162,26 @@ def _missing_tools(library: Library, tools: Container[str] | None) -> Iterator[F
             )
 
 
+def _names(library: Library) -> Iterator[Finding]:
+    for skill in library:
+        reason = why_not_name(skill.name)
+        if reason is not None:
+            yield _finding(
+                skill,
+                "bad_name",
+                "problem",
+                reason,
+                "it is the name of a folder, too, so the skill is not imported",
+                "change `name` in its front matter",
+            )
+
+
 def _lengths(library: Library) -> Iterator[Finding]:
     for skill in library:
         sizes = (
             ("name", len(skill.name), NAME_CHARS, "characters", "other agents refuse it"),
             ("description", len(skill.description), DESCRIPTION_CHARS, "characters", "other agents cut or refuse it"),
-            ("body", estimate_tokens(skill.body), BODY_TOKENS, "estimated tokens", "what is over is not shown"),
+            ("body", estimate_tokens(skill.body), BODY_TOKENS, "estimated tokens", "only its beginning is shown"),
         )
         for part, size, limit, unit, why in sizes:
             if size > limit:
@@ -175,7 +191,7 @@ def _lengths(library: Library) -> Iterator[Finding]:
                     "warning",
                     f"its {part} has {size:,} {unit}, and {limit:,} are the most",
                     why,
-                    "move details to files of the skill" if part == "body" else "shorten it",
+                    "shorten it, or make two skills of it" if part == "body" else "shorten it",
                 )
 
 
@@ -192,6 +208,22 @@ def _size(library: Library) -> Iterator[Finding]:
         )
 
 
+def _room(library: Library) -> Iterator[Finding]:
+    """Say once how many are cut unless a configuration gives them more room: with real skills it is most."""
+    room = Layers().skill_tokens
+    cut = tuple(skill.name for skill in library if room < estimate_tokens(skill.body) <= BODY_TOKENS)
+    if cut:
+        yield Finding(
+            "cut_short",
+            "warning",
+            (),
+            f"{len(cut)} of {len(library)} skills have more than {room:,} estimated tokens, such as {cut[0]!r}",
+            None,
+            "that is the room for all skills of a prompt unless a configuration gives more, and the rest is cut off",
+            "set `layers.skill_tokens` higher in the configuration, or put what matters most first",
+        )
+
+
 def _front_matter(library: Library) -> Iterator[Finding]:
     for skill in library:
         for note in skill.notes:
@@ -199,9 +231,9 @@ def _front_matter(library: Library) -> Iterator[Finding]:
                 skill,
                 "front_matter",
                 "warning",
-                note,
+                note.removeprefix(skill.source or "").lstrip(":, "),
                 "other agents may read it in another way, or not at all",
-                "mend the front matter",
+                "mend that line of its SKILL.md",
             )
     for name, reason in library.unread.items():
         yield Finding(
@@ -318,8 +350,10 @@ def _never_triggered(library: Library, queries: Sequence[str] | None) -> Iterato
 _LOOKS: tuple[Callable[[Library], Iterable[Finding]], ...] = (
     _cycles,
     _missing_skills,
+    _names,
     _lengths,
     _size,
+    _room,
     _front_matter,
     _conflicts,
     _ambiguous,

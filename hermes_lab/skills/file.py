@@ -7,7 +7,9 @@ matter that is no YAML (most often a description with `: ` in it) is read as far
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,19 +117,37 @@ def read_file(path: Path) -> SkillFile:
     """Return the file at `path`.
 
     Raises:
-        SkillError: it is too long, no UTF-8, or no skill.
+        SkillError: it is too long, no plain file, no UTF-8, or no skill.
         MissingError, PermissionDeniedError: it cannot be read.
     """
-    with files.disk_errors(f"reading {path}"):
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise SkillError(f"{path} has {size:,} bytes, and {MAX_BYTES:,} are the most: move parts to other files")
-        data = path.read_bytes()
+    data = read_plain(path, MAX_BYTES)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SkillError(f"{path} is no UTF-8 (byte {error.start:,}): save it as UTF-8") from None
     return parse(text, str(path))
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Return the bytes of a plain file, never waiting for a pipe and never taking more than `most`.
+
+    Raises:
+        SkillError: it is a pipe or device, or has more than `most` bytes.
+        MissingError, PermissionDeniedError: it cannot be read.
+    """
+    # Opening a pipe waits for somebody to write to it, unless told not to.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with files.disk_errors(f"reading {path}"):
+        if not stat.S_ISREG(path.stat().st_mode):  # opening some devices does something
+            raise SkillError(f"{path} is no plain file, but a pipe, device or folder: put a file in its place")
+        with open(os.open(path, flags), "rb") as file:
+            known = os.fstat(file.fileno())
+            # What is at the path, or how long it is, may have changed since.
+            data = file.read(most + 1) if stat.S_ISREG(known.st_mode) and known.st_size <= most else b""
+    size = max(known.st_size, len(data))
+    if not stat.S_ISREG(known.st_mode) or size > most:
+        raise SkillError(f"{path} has {size:,} bytes, and {most:,} are the most: move parts to other files")
+    return data
 
 
 def compose(front: Mapping[str, Any], body: str) -> SkillFile:
@@ -162,7 +182,9 @@ def _fences(text: str, where: str) -> tuple[int, int, int]:
     """Return where the front matter begins and ends, and where the body begins."""
     opening = _OPENING.match(text, 1 if text.startswith(_BOM) else 0)
     if opening is None:
-        raise SkillError(f"{where}: line 1 is not `---`: a skill begins with front matter between two such lines")
+        raise SkillError(
+            f"{where}: line 1 is not `---`: put the lines `---`, `name: ...`, `description: ...`, `---` before it"
+        )
     closing = _CLOSING.search(text, opening.end())
     if closing is None:
         raise SkillError(f"{where}: the front matter has no end: put a line `---` behind it")

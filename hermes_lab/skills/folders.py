@@ -14,7 +14,7 @@ from hermes_lab.errors import HermesLabError, MissingError, WriteError
 from hermes_lab.importers.base import SetAside
 from hermes_lab.log import files
 from hermes_lab.proposals.check import MOST_FILE_CHARS, MOST_FILES
-from hermes_lab.skills.file import FILE_NAME, read_file
+from hermes_lab.skills.file import FILE_NAME, read_file, read_plain
 from hermes_lab.skills.front_matter import SkillError
 from hermes_lab.skills.skill import Skill, read_skill
 
@@ -63,7 +63,7 @@ def read_folder(path: Path) -> Folder:
         try:
             one = _read(file)
         except HermesLabError as error:
-            aside.append(SetAside(str(file), str(error), ""))
+            aside.append(SetAside(str(file), _without_path(str(error), file), ""))
             continue
         first = found.setdefault(one.skill.name, one)
         if first is not one:
@@ -164,7 +164,15 @@ def _skill_files(path: Path, aside: list[SetAside]) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    for folder, below, names in os.walk(path, onerror=_raise):
+
+    def set_aside(error: OSError) -> None:
+        """Let one folder that cannot be read, or is gone by now, not take the others along."""
+        if error.filename == str(path):
+            _raise(error)
+        reason = "it is gone by now" if isinstance(error, FileNotFoundError) else f"it cannot be read: {error.strerror}"
+        aside.append(SetAside(str(error.filename), reason, ""))
+
+    for folder, below, names in os.walk(path, onerror=set_aside):
         here = Path(folder)
         below[:] = sorted(_entered(here, below, aside))
         for name in sorted(names):
@@ -188,6 +196,12 @@ def _entered(here: Path, below: list[str], aside: list[SetAside]) -> Iterator[st
         yield name
 
 
+def _without_path(message: str, path: Path) -> str:
+    """Return a message that begins with the path, which stands beside it, without that."""
+    rest = message.removeprefix(str(path))
+    return rest.lstrip(":, ") if rest != message else message
+
+
 def _raise(error: OSError) -> None:
     raise files.explain(error, "looking for skills")
 
@@ -198,11 +212,12 @@ def _read(path: Path) -> Found:
     left_out: dict[str, str] = {}
     for file in _other_files(path):
         name = file.relative_to(path.parent).as_posix()
-        reason = _why_not(file, name, taken)
+        with files.disk_errors(f"looking at {file}"):
+            reason = _why_not(file, name, taken)
         if reason is None:
             try:
-                taken[name] = file.read_bytes().decode("utf-8")
-            except (UnicodeDecodeError, OSError) as error:
+                taken[name] = read_plain(file, MOST_FILE_CHARS).decode("utf-8")
+            except (UnicodeDecodeError, HermesLabError) as error:
                 reason = "it is no text" if isinstance(error, UnicodeDecodeError) else f"it cannot be read: {error}"
         if reason is not None:
             left_out[name] = reason

@@ -80,18 +80,20 @@ def import_skills(log: Log, queue: Queue, path: Path, *, redactor: Redactor) -> 
     fresh = [one for one in folder.found if not _is_known(standing, one.skill.name, cleaned[one.skill.name])]
     used = {one.skill.name: usage[one.skill.name] for one in folder.found if one.skill.name in usage}
     proposed: list[str] = []
+    known = len(folder.found) - len(fresh)
     run_id = None
     if fresh:
         run_id = f"import-{new_id()}"
-        event = _record(log, redactor, path, run_id, fresh, usage=used, known=len(folder.found) - len(fresh))
+        event = _record(log, redactor, path, run_id, fresh, usage=used, known=known)
         for one in fresh:
             made = _propose(queue, standing, one, cleaned[one.skill.name], event, run_id)
             if isinstance(made, SetAside):
                 aside.append(made)
             elif made:
                 proposed.append(one.skill.name)
+            else:  # another import was quicker
+                known += 1
     written = _write_aside(log, path, aside, redactor)
-    known = len(folder.found) - len(fresh)
     return SkillImport(str(path), run_id, tuple(proposed), known, tuple(aside), written, used)
 
 
