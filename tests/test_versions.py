@@ -12,18 +12,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from conftest import Cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes_lab.config import AgentConfig, Example, Rule, ToolSettings, changed
+from hermes_lab.config import AgentConfig, Example, MicroReflection, Rule, ToolSettings, changed
 from hermes_lab.errors import ConfigError, ImportFormatError, MissingError, WriteError
 from hermes_lab.lab import Lab
 from hermes_lab.runs import load_config, save_config
 from hermes_lab.versions import DamagedHistoryError, StaleParentError, Versions
+from hermes_lab.versions.difference import between
 
-SIGNED = {"by": "miner", "approver": "王芳", "message": "更好的默认值"}
+SIGNED: dict[str, Any] = {"by": "miner", "approver": "王芳", "message": "更好的默认值"}
 
 
 def with_steps(steps: int) -> AgentConfig:
@@ -39,6 +41,8 @@ def filled(folder: Path, count: int = 3) -> Versions:
 
 
 def git(folder: Path, *words: str) -> str:
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
     found = subprocess.run(["git", *words], cwd=folder / "configs", capture_output=True, text=True, check=True)
     return found.stdout
 
@@ -139,6 +143,36 @@ def test_whatever_is_committed_comes_back_with_its_hash(tmp_path_factory: pytest
     assert list(versions.load("v1.0").system.items()) == list(config.system.items())
 
 
+@given(configs, configs)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_difference_is_told_exactly_where_the_hashes_differ(old: Any, new: Any) -> None:
+    for one, other in ((old, new), (old, old)):
+        found = between(one, other)
+        assert bool(found.changes) == (one.version != other.version)
+        assert len(found.words.splitlines()) >= len(found.changes)
+
+
+def test_a_difference_names_what_was_added_removed_changed_and_moved() -> None:
+    first, second = Rule(id="r1", text="Look first."), Rule(id="r2", text="先查订单。", scope="refund")
+    example = Example(request="Where is SO-1?", tool="order_status", arguments={"id": "SO-1"})
+    old = AgentConfig(system={"role": "a", "tone": "b"}, rules=(first, second))
+    new = AgentConfig(
+        system={"tone": "b", "role": "a"},
+        rules=(msgspec.structs.replace(second, text="先查退款。"),),
+        examples=(example, example),
+        micro_reflection=MicroReflection(turns=9),
+    )
+    shown = 'examples added: arguments {"id":"SO-1"}; request Where is SO-1?; scope *; tool order_status'
+    assert sorted(between(old, new).words.splitlines()) == [
+        shown,
+        shown,
+        "micro_reflection.turns: 3 -> 9",
+        "rules.r1 removed: scope *; text Look first.",
+        "rules.r2.text: 先查订单。 -> 先查退款。",
+        "the order of system changed, from tone on",
+    ]
+
+
 # -- names where a configuration is taken ------------------------------------------------------------------------------
 
 
@@ -210,7 +244,8 @@ def test_a_kill_at_any_moment_leaves_a_whole_history(tmp_path: Path) -> None:
     assert last is not None
     Versions(tmp_path).commit(with_steps(77_777), parent=last.name, **SIGNED)
     assert git(tmp_path, "status", "--porcelain", "--untracked-files=no") == ""
-    assert git(tmp_path, "fsck", "--strict") == ""
+    # What a kill came before the branch of is whole, and belongs to nothing.
+    assert git(tmp_path, "fsck", "--strict", "--no-dangling") == ""
 
 
 # -- damage, and other hands -------------------------------------------------------------------------------------------
@@ -269,6 +304,7 @@ def test_a_history_goes_out_and_comes_in_whole(tmp_path: Path) -> None:
     assert other.import_(bundle) == 3
     assert [one.commit for one in other.log()] == [one.commit for one in versions.log()]
     assert other.import_(bundle) == 0
+    assert git(tmp_path / "b", "fsck", "--strict") == ""
     clone = subprocess.run(
         ["git", "clone", "-q", "-b", "main", str(bundle), str(tmp_path / "clone")], capture_output=True, check=False
     )
@@ -297,7 +333,6 @@ def test_another_history_or_a_damaged_file_adds_nothing(tmp_path: Path) -> None:
 # -- on the command line -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_command_line_shows_and_goes_back(lab: Lab, cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     for shortlist in (3, 1):

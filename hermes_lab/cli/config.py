@@ -38,7 +38,10 @@ def log(lab_path: str | None, /, as_json: bool) -> None:
     if not found:
         click.echo("no version was committed yet: `hermes-lab config commit` makes v1.0")
         return
-    rows = [(one.name, one.config, one.ts, one.by, one.approver, _scores(one), _title(one)) for one in found]
+    rows = [
+        (one.name, one.config, f"{one.ts:%Y-%m-%d %H:%M}", one.by, one.approver, _scores(one), _title(one))
+        for one in found
+    ]
     show.print_table(["version", "config", "when (UTC)", "proposed by", "approved by", "scores", "what"], rows)
 
 

@@ -72,11 +72,11 @@ def compare_in_lab(
 
 def _selection(lab: Lab, name: str, suite: str | None) -> Selection:
     """Return the episodes of a version, else of a run, of that name."""
-    name = Versions(lab.path).hash_of(name)
-    query = "select count(*) filter (config_version = $name), count(*) filter (run_id = $name) from events"
-    of_version, of_run = lab.log.sql(query, {"name": name}).fetchall()[0]
+    version = Versions(lab.path).hash_of(name)
+    query = "select count(*) filter (config_version = $version), count(*) filter (run_id = $name) from events"
+    of_version, of_run = lab.log.sql(query, {"version": version, "name": name}).fetchall()[0]
     if of_version:
-        return Selection(versions=(name,), suite=suite)
+        return Selection(versions=(version,), suite=suite)
     if of_run:
         return Selection(runs=(name,), suite=suite)
     raise MissingError(f"{lab.path} has no episode of a version or run {name!r}: `hermes-lab evaluate` lists versions")

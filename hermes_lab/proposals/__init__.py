@@ -7,7 +7,7 @@
 """
 
 from hermes_lab.proposals.making import Draft, Made, Origin
-from hermes_lab.proposals.queue import Queue, Skipped, open_queue
+from hermes_lab.proposals.queue import Queue, SkillDraft, Skipped, open_queue
 from hermes_lab.proposals.session import ProposalError
 
-__all__ = ["Draft", "Made", "Origin", "ProposalError", "Queue", "Skipped", "open_queue"]
+__all__ = ["Draft", "Made", "Origin", "ProposalError", "Queue", "SkillDraft", "Skipped", "open_queue"]

@@ -36,6 +36,15 @@ class Skipped(NamedTuple):
     reason: str
 
 
+class SkillDraft(NamedTuple):
+    """A skill to be proposed, or an edit of one; see `Queue.propose_skill` for the parts."""
+
+    name: str
+    text: str
+    files: Mapping[str, str] | None = None
+    base: str | None = None
+
+
 class Queue(QueueView):
     """The queue of one log. Every method that writes holds it alone; each decision is whole or not at all."""
 
@@ -135,12 +144,34 @@ class Queue(QueueView):
             ProposalError: it cannot be, or `base` is not what stands.
             BusyError: another process holds the queue.
         """
+        draft = SkillDraft(name, text, files, base)
         with self._held() as session:
-            standing = session.standing.skills.get(name)
-            kept = files if files is not None else standing.files if standing else {}
-            clean = {path: self._redactor.text(one) for path, one in kept.items()}
-            skill = SkillText(text=self._redactor.text(text), files=clean, base=base)
-            return making.propose_skill(session, name, skill, Origin(evidence, source, config_version, run_id))
+            return self._propose_skill(session, draft, Origin(evidence, source, config_version, run_id))
+
+    def propose_skills(self, drafts: Iterable[SkillDraft], origin: Origin) -> list[Made | ProposalError]:
+        """Propose several skills of one origin at once; one that cannot be keeps no other from it.
+
+        Returns:
+            For each, in order, what was made, or why it cannot be proposed.
+
+        Raises:
+            BusyError: another process holds the queue.
+        """
+        done: list[Made | ProposalError] = []
+        with self._held() as session:
+            for draft in drafts:
+                try:
+                    done.append(self._propose_skill(session, draft, origin))
+                except ProposalError as error:
+                    done.append(error)
+        return done
+
+    def _propose_skill(self, session: Session, draft: SkillDraft, origin: Origin) -> Made:
+        standing = session.standing.skills.get(draft.name)
+        kept = draft.files if draft.files is not None else standing.files if standing else {}
+        clean = {path: self._redactor.text(one) for path, one in kept.items()}
+        skill = SkillText(text=self._redactor.text(draft.text), files=clean, base=draft.base)
+        return making.propose_skill(session, draft.name, skill, origin)
 
     # ---------------------------------------------------------------- deciding
 

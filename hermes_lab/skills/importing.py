@@ -18,7 +18,7 @@ from hermes_lab.importers.base import SetAside
 from hermes_lab.kinds import Action, Status
 from hermes_lab.log import Log, files, new_id
 from hermes_lab.log.redact import Redactor
-from hermes_lab.proposals import ProposalError, Queue
+from hermes_lab.proposals import Origin, ProposalError, Queue, SkillDraft
 from hermes_lab.proposals.standing import Standing
 from hermes_lab.proposals.steps import SkillText
 from hermes_lab.skills.folders import Found, read_folder
@@ -85,11 +85,12 @@ def import_skills(log: Log, queue: Queue, path: Path, *, redactor: Redactor) -> 
     if fresh:
         run_id = f"import-{new_id()}"
         event = _record(log, redactor, path, run_id, fresh, usage=used, known=known)
-        for one in fresh:
-            made = _propose(queue, standing, one, cleaned[one.skill.name], event, run_id)
-            if isinstance(made, SetAside):
-                aside.append(made)
-            elif made:
+        drafts = [_draft(standing, one.skill.name, cleaned[one.skill.name]) for one in fresh]
+        done = queue.propose_skills(drafts, Origin([event], "import", None, run_id))
+        for one, draft, made in zip(fresh, drafts, done, strict=True):
+            if isinstance(made, ProposalError):
+                aside.append(SetAside(str(one.path), str(made), draft.text))
+            elif made.new:
                 proposed.append(one.skill.name)
             else:  # another import was quicker
                 known += 1
@@ -111,23 +112,9 @@ def _is_known(standing: Standing, name: str, skill: SkillText) -> bool:
     return any(one is not None and one.text == skill.text and one.files == skill.files for one in proposed)
 
 
-def _propose(
-    queue: Queue, standing: Standing, found: Found, skill: SkillText, evidence: str, run_id: str
-) -> bool | SetAside:
-    stands = standing.skills.get(found.skill.name)
-    try:
-        made = queue.propose_skill(
-            found.skill.name,
-            skill.text,
-            evidence=[evidence],
-            source="import",
-            files=skill.files,
-            base=stands.sha256 if stands else None,
-            run_id=run_id,
-        )
-    except ProposalError as error:
-        return SetAside(str(found.path), str(error), skill.text)
-    return made.new
+def _draft(standing: Standing, name: str, skill: SkillText) -> SkillDraft:
+    stands = standing.skills.get(name)
+    return SkillDraft(name, skill.text, skill.files, stands.sha256 if stands else None)
 
 
 def _record(

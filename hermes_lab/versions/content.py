@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,14 +20,12 @@ from hermes_lab.errors import ConfigError
 from hermes_lab.log.redact import Redactor
 
 LATER: Mapping[str, Any] = {name: msgspec.to_builtins(part) for name, part in ADDED_LATER.items()}
-"""Settings that came after the first release, oldest first, each with the value that means "as before".
+"""Parts that came after the first configurations, each with the values that mean "as before".
 
-Names are dotted, and `*` stands for each item of a list or table: `{"routing.explore": 0.0, "rules.*.weight": 1}`.
-The value need not be the setting's default: a new configuration may well begin with something better.
+They need not be the part's defaults: a new configuration may well begin with something better.
 """
 
 _HASH_NAME = re.compile(r"c-[0-9a-f]{12}\Z")
-_ITEMS = "*"
 
 
 def is_hash_name(text: str) -> bool:
@@ -51,11 +49,9 @@ def hash_name(config: AgentConfig) -> str:
 def plain(config: AgentConfig) -> dict[str, Any]:
     """Return what is written of a configuration: every setting, but for later ones that are as before."""
     values: dict[str, Any] = msgspec.to_builtins(config)
-    # The last first: a section that came later is as before only without the settings that it gained after that.
-    for name, as_before in reversed(list(LATER.items())):
-        for place, key in _places(values, name.split(".")):
-            if key in place and not is_different(place[key], as_before):
-                del place[key]
+    for name, as_before in LATER.items():
+        if not is_different(values[name], as_before):
+            del values[name]
     return values
 
 
@@ -86,8 +82,7 @@ def decode(data: bytes, where: str, *, name: str | None = None) -> AgentConfig:
             f"name that file (--config FILE); then delete it here, and run once more what made {name}"
         )
     for later, as_before in LATER.items():
-        for place, key in _places(values, later.split(".")):
-            place.setdefault(key, as_before)
+        values.setdefault(later, as_before)
     config = from_values(values, f"{where} (if a newer hermes-lab wrote it, upgrade)")
     if hash_name(config) != found:
         raise ConfigError(
@@ -136,16 +131,3 @@ def _name_of(values: dict[str, Any]) -> str:
 def is_different(one: Any, other: Any) -> bool:
     """Return whether two values are written differently; 0, 0.0 and false are equal in Python, and not in a file."""
     return msgspec.json.encode(one, order="sorted") != msgspec.json.encode(other, order="sorted")
-
-
-def _places(values: Any, path: list[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each table in which a setting stands or would stand, with the setting's own name."""
-    first, *rest = path
-    if first == _ITEMS:
-        items = values.values() if isinstance(values, dict) else values if isinstance(values, list | tuple) else ()
-        for item in items:
-            yield from _places(item, rest)
-    elif isinstance(values, dict) and rest:
-        yield from _places(values.get(first), rest)
-    elif isinstance(values, dict):
-        yield values, first
