@@ -92,7 +92,7 @@ def check_refusal(error: HermesLabError) -> None:
 def append_until_refused(writer: Writer, size: int = 20) -> tuple[list[Event], Event]:
     """Return the events that went in and the one that did not."""
     taken: list[Event] = []
-    for number in range(10_000):
+    for number in range(100_000):  # more than a writer buffers, however late its commits are
         event = make_event(number, size=size)
         try:
             writer.append(event)
