@@ -48,6 +48,14 @@ class Knowledge(NamedTuple):
 NOTHING_KNOWN = Knowledge()
 
 
+class TriggeredSkill(NamedTuple):
+    """A skill that a prompt is shown: which text, by its hash, and about how many of its tokens were left out."""
+
+    name: str
+    sha256: str
+    left_out: int
+
+
 class Shown(NamedTuple):
     """What the prompts of one episode are shown.
 
@@ -56,7 +64,7 @@ class Shown(NamedTuple):
         skills: text of the triggered skills; "" for none.
         tokens: estimated, by layer; layers that hold nothing are not in it.
         memories: ids that are shown, pinned ones first.
-        triggered: names of the skills that are shown, with about how many of their tokens were left out.
+        triggered: the skills that are shown.
         left_out: by layer, the ids and names for which there was no room; layers that lack nothing are not in it.
         recallable: whether there is a memory that is not shown whole, so that `recall` is of use.
     """
@@ -65,7 +73,7 @@ class Shown(NamedTuple):
     skills: str = ""
     tokens: Mapping[str, int] = MappingProxyType({})
     memories: tuple[str, ...] = ()
-    triggered: tuple[tuple[str, int], ...] = ()
+    triggered: tuple[TriggeredSkill, ...] = ()
     left_out: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     recallable: bool = False
 
@@ -97,7 +105,7 @@ def choose(knowledge: Knowledge, task: Task, room: Layers) -> Shown:
         skills=skills,
         tokens={layer: count for layer, count in tokens.items() if count},
         memories=(*(one.id for one in chosen.pinned), *indexed),
-        triggered=tuple((one.name, one.left_out) for one in fitted.shown),
+        triggered=tuple(_shown(knowledge.library, one.name, one.left_out) for one in fitted.shown),
         left_out={layer: names for layer, names in left_out.items() if names},
         recallable=bool(chosen.left_out) or any(line.endswith(CUT) for line in chosen.index_lines),
     )
@@ -119,7 +127,15 @@ def known_at(log: Log, at: dt.datetime) -> Knowledge:
 def _skills(library: Library, task: Task, room: Layers) -> Fitted:
     if not room.skills or not room.skill_tokens:
         return Fitted(())
-    return fit(library.triggered(task.prompt, task.type, room.skills), room.skill_tokens)
+    triggered = library.triggered(task.prompt, task.type, limit=len(library))
+    fitted = fit(triggered[: room.skills], room.skill_tokens)
+    beyond = tuple(one.skill.name for one in triggered[room.skills :])
+    return fitted._replace(dropped=fitted.dropped + beyond)
+
+
+def _shown(library: Library, name: str, left_out: int) -> TriggeredSkill:
+    skill = library.get(name)
+    return TriggeredSkill(name, skill.sha256 if skill else "", left_out)
 
 
 def _listed(heading: str, lines: Sequence[str]) -> str:

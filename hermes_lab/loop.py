@@ -205,8 +205,9 @@ class _Episode(Reflecting):
         """Note the plan of the first context, and of each that leaves out more than the one before."""
         left_out = sum(assembled.plan.left_out.values())
         if self.state.turns == 0:
-            for name, cut in self.shown.triggered:
-                yield Note(action=Action.SKILL_TRIGGERED, name=name, output={"tokens_left_out": cut})
+            for skill in self.shown.triggered:
+                output = {"sha256": skill.sha256, "tokens_left_out": skill.left_out}
+                yield Note(action=Action.SKILL_TRIGGERED, name=skill.name, output=output)
         if self.state.turns == 0 or left_out > self.left_out:
             yield Note(action=Action.CONTEXT_ASSEMBLED, output=self._plan_noted(assembled.plan))
         compressed = assembled.compressed

@@ -76,25 +76,12 @@ class EpisodeRecorder:
         question = self._recorder.questions.write(ask)
         for attempt in reply.attempts:
             self._failed_attempt(ask, attempt, reply.model, question.key)
-        output: dict[str, Any] = {"text": reply.text, "finish": reply.finish}
-        if reply.reasoning:
-            output["reasoning"] = reply.reasoning
-        if reply.error:
-            output["error"] = reply.error
+        columns = {**reply_columns(reply), "latency_ms": _own_latency(reply)}
         self._append(
             Action.GENERATION,
             question.text,
-            payload.dumps(output),
-            name=reply.model,
-            status=_reply_status(reply),
-            error_kind=reply.error_kind,
-            input_tokens=reply.input_tokens,
-            cached_tokens=reply.cached_tokens,
-            output_tokens=reply.output_tokens,
-            latency_ms=_own_latency(reply),
-            cost_usd=reply.cost_usd,
-            from_cache=True if reply.from_cache else None,
-            confidence=reply.confidence,
+            payload.dumps(reply_output(reply)),
+            **columns,
             tier=ask.tier,
             request_hash=question.key,
         )
@@ -217,6 +204,32 @@ def act_content(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def passes(kind: ErrorKind | None) -> bool:
     """Tell whether a failure of this kind passes by itself, as far as the kind tells: `acted` writes what differs."""
     return kind in _PASSING
+
+
+def reply_output(reply: Reply) -> dict[str, Any]:
+    """Return what the log holds of what a model said."""
+    output: dict[str, Any] = {"text": reply.text, "finish": reply.finish}
+    if reply.reasoning:
+        output["reasoning"] = reply.reasoning
+    if reply.error:
+        output["error"] = reply.error
+    return output
+
+
+def reply_columns(reply: Reply) -> dict[str, Any]:
+    """Return how a model's reply came out and what it took, as the columns of its event."""
+    return {
+        "name": reply.model,
+        "status": _reply_status(reply),
+        "error_kind": reply.error_kind,
+        "input_tokens": reply.input_tokens,
+        "cached_tokens": reply.cached_tokens,
+        "output_tokens": reply.output_tokens,
+        "latency_ms": reply.latency_ms,
+        "cost_usd": reply.cost_usd,
+        "from_cache": True if reply.from_cache else None,
+        "confidence": reply.confidence,
+    }
 
 
 def _own_latency(reply: Reply) -> float | None:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes_lab.compress import estimate_tokens, summary
-from hermes_lab.kinds import Action, Status, Tier
+from hermes_lab.kinds import Action, Tier
 from hermes_lab.learning.turns import SessionTurn
 from hermes_lab.log import Writer
 from hermes_lab.memory import Kind
 from hermes_lab.models.base import Finish, Model, Reply, Request, Role, Turn
 from hermes_lab.payload import plain
+from hermes_lab.recorder import reply_columns, reply_output
 
 _SYSTEM = (
     "You read what a user said and what an agent did, and note what is worth remembering about the user or the work. "
@@ -118,20 +119,11 @@ def _read(text: str, most: int) -> list[Noted]:
 
 
 def _record(writer: Writer, run_id: str, purpose: str, tier: Tier, request: Request, reply: Reply) -> None:
-    failed = {Finish.ERROR: Status.ERROR, Finish.TIMEOUT: Status.TIMEOUT}
     writer.record(
         Action.GENERATION,
-        name=reply.model,
+        **reply_columns(reply),
         run_id=run_id,
         input={"purpose": purpose, **plain(request)},
-        output={"text": reply.text, "finish": reply.finish, **({"error": reply.error} if reply.error else {})},
-        status=failed.get(reply.finish, Status.OK),
-        error_kind=reply.error_kind,
-        input_tokens=reply.input_tokens,
-        cached_tokens=reply.cached_tokens,
-        output_tokens=reply.output_tokens,
-        latency_ms=reply.latency_ms,
-        cost_usd=reply.cost_usd,
-        from_cache=True if reply.from_cache else None,
+        output=reply_output(reply),
         tier=tier,
     )

@@ -11,7 +11,7 @@ from hermes_lab.kinds import Action
 from hermes_lab.log import Log
 from hermes_lab.replay.drive import Drive
 from hermes_lab.replay.effects import Keys
-from hermes_lab.replay.entries import TOOL_ACTIONS, Entry, Row
+from hermes_lab.replay.entries import COLUMNS, TOOL_ACTIONS, Entry, Row
 from hermes_lab.sql_files import read_sql
 
 
@@ -66,7 +66,7 @@ class Cached:
     def _look_up(self, keys: list[str]) -> None:
         if not keys:
             return
-        query = read_sql(__package__, "cached").format(keys=", ".join("?" for _ in keys))
+        query = read_sql(__package__, "cached").format(columns=COLUMNS, keys=", ".join("?" for _ in keys))
         self._known.update(dict.fromkeys(keys))
         for values in self._log.sql(query, keys).fetchall():
             restored = (payload.restore_text(one) if isinstance(one, str) else one for one in values)

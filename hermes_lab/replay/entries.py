@@ -58,6 +58,10 @@ class Row(NamedTuple):
         return None if self.output is None else payload.loads(self.output)
 
 
+COLUMNS = ", ".join(Row._fields[:-1])
+"""What a query selects for rows, before the purpose, which each query finds in its own way."""
+
+
 @dataclass(slots=True)
 class Entry:
     """An effect of an episode, with its outcome, as the log has it.

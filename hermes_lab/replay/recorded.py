@@ -12,7 +12,8 @@ import msgspec
 from hermes_lab.effects import Ask
 from hermes_lab.kinds import Action, Status
 from hermes_lab.log.writer import Writer
-from hermes_lab.models.base import Finish, Reply
+from hermes_lab.models.base import Reply
+from hermes_lab.recorder import reply_columns, reply_output
 from hermes_lab.replay.report import EpisodeReplay, Replay
 
 CHANNEL = "replay"
@@ -59,26 +60,14 @@ def record_question(
     writer: Writer, replay_id: str, version: str | None, content: dict[str, Any], ask: Ask, reply: Reply, key: str
 ) -> None:
     """Write a question that a live replay put to a model, with its cost."""
-    output: dict[str, Any] = {"text": reply.text, "finish": str(reply.finish)}
-    output |= {name: text for name, text in (("reasoning", reply.reasoning), ("error", reply.error)) if text}
-    failed = {Finish.ERROR: Status.ERROR, Finish.TIMEOUT: Status.TIMEOUT}
     writer.record(
         Action.GENERATION,
-        name=reply.model,
+        **reply_columns(reply),
         run_id=replay_id,
         config_version=version,
         channel=CHANNEL,
         input=content,
-        output=output,
-        status=failed.get(reply.finish, Status.OK),
-        error_kind=reply.error_kind,
-        input_tokens=reply.input_tokens,
-        cached_tokens=reply.cached_tokens,
-        output_tokens=reply.output_tokens,
-        latency_ms=reply.latency_ms,
-        cost_usd=reply.cost_usd,
-        from_cache=True if reply.from_cache else None,
-        confidence=reply.confidence,
+        output=reply_output(reply),
         tier=ask.tier,
         request_hash=key,
     )

@@ -16,7 +16,7 @@ from hermes_lab import payload
 from hermes_lab.errors import EventError
 from hermes_lab.kinds import Action, ErrorKind, Status
 from hermes_lab.log import Log
-from hermes_lab.replay.entries import TOOL_ACTIONS, Entry, Kind, Row, row_tokens
+from hermes_lab.replay.entries import COLUMNS, TOOL_ACTIONS, Entry, Kind, Row, row_tokens
 from hermes_lab.sql_files import read_sql
 from hermes_lab.tasks import Task
 from hermes_lab.view_record import About, read_about
@@ -111,7 +111,7 @@ def recordings(log: Log, episode_ids: Iterable[str]) -> Iterator[Recording]:
 
 
 def _rows(log: Log, ids: list[str]) -> Iterator[Row]:
-    query = read_sql(__package__, "events").format(ids=", ".join("?" for _ in ids))
+    query = read_sql(__package__, "events").format(columns=COLUMNS, ids=", ".join("?" for _ in ids))
     reader = log.sql(query, [payload.store_text(one) for one in ids]).to_arrow_reader(2_000)
     for batch in reader:
         columns = [column.to_pylist() for column in batch.columns]
